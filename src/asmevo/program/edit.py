@@ -1,0 +1,166 @@
+"""Edits: the only way in which a kernel changes.
+
+A script is a list of edits against the hash of one kernel. Edits name instructions by id, so they stay
+meaningful while earlier edits of the script move things around. Applying a script gives a new kernel;
+it never judges whether the change is right, that is what gates are for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from asmevo.program.decode import decode_one
+from asmevo.program.errors import EditError
+from asmevo.program.instruction import Decoded, Instruction
+from asmevo.program.kernel import Block, Kernel
+
+
+class _Edit(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Move(_Edit):
+    """Put instruction `id` directly before or directly after another one."""
+
+    kind: Literal["move"] = "move"
+    id: int
+    before: int | None = None
+    after: int | None = None
+
+
+class Replace(_Edit):
+    """Give instruction `id` another encoding (hexadecimal machine code); `text` is for readers only."""
+
+    kind: Literal["replace"] = "replace"
+    id: int
+    code: str
+    text: str
+
+
+class Insert(_Edit):
+    """Put a new instruction with a new `id` directly before or after an existing one."""
+
+    kind: Literal["insert"] = "insert"
+    id: int
+    code: str
+    text: str
+    before: int | None = None
+    after: int | None = None
+
+
+class Delete(_Edit):
+    """Take instruction `id` out; `text` is for readers only."""
+
+    kind: Literal["delete"] = "delete"
+    id: int
+    text: str
+
+
+class Reorder(_Edit):
+    """Give the instructions of one block a new order: all ids of the block, each once."""
+
+    kind: Literal["reorder"] = "reorder"
+    block: int
+    order: tuple[int, ...]
+
+
+Edit = Annotated[Move | Replace | Insert | Delete | Reorder, Field(discriminator="kind")]
+
+
+class EditScript(BaseModel):
+    """A list of edits for the kernel whose hash is `base`; `origin` says who proposed it and why."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    base: str
+    kernel: str
+    edits: tuple[Edit, ...]
+    origin: str = ""
+
+    @cached_property
+    def touched_ids(self) -> frozenset[int]:
+        """Ids that the script names as the thing it changes (for a reorder: the whole block)."""
+        ids: set[int] = set()
+        for edit in self.edits:
+            ids.update(edit.order if isinstance(edit, Reorder) else (edit.id,))
+        return frozenset(ids)
+
+
+def apply_script(kernel: Kernel, script: EditScript) -> Kernel:
+    """The kernel after the script. Raises EditError when the script is for another kernel or names nothing."""
+    if script.base != kernel.hash:
+        raise EditError(f"the script is for another version of kernel {script.kernel} (base {script.base[:12]})")
+    work = _Workbench(kernel)
+    for edit in script.edits:
+        work.apply(edit)
+    return work.result()
+
+
+class _Workbench:
+    """Blocks as lists while a script is applied."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.blocks = [list(block.instructions) for block in kernel.blocks]
+        self.touched: set[int] = set()
+
+    def result(self) -> Kernel:
+        blocks = tuple(
+            Block(block.index, block.labels, tuple(self.blocks[block.index])) if block.index in self.touched else block
+            for block in self.kernel.blocks
+        )
+        return self.kernel.with_blocks(blocks)
+
+    def apply(self, edit: Move | Replace | Insert | Delete | Reorder) -> None:
+        if isinstance(edit, Reorder):
+            self._reorder(edit)
+        elif isinstance(edit, Move):
+            block, place = self._find(edit.id)
+            instruction = self.blocks[block].pop(place)
+            self._put(instruction, edit.before, edit.after)
+        elif isinstance(edit, Insert):
+            if any(each.id == edit.id for block in self.blocks for each in block):
+                raise EditError(f"insert: the id {edit.id} is taken")
+            self._put(Instruction(edit.id, self._decode(edit.code)), edit.before, edit.after)
+        else:
+            block, place = self._find(edit.id)
+            if isinstance(edit, Delete):
+                del self.blocks[block][place]
+            else:
+                old = self.blocks[block][place]
+                self.blocks[block][place] = replace(old, decoded=self._decode(edit.code), reference=None)
+
+    def _reorder(self, edit: Reorder) -> None:
+        if not 0 <= edit.block < len(self.blocks):
+            raise EditError(f"reorder: the kernel has no block {edit.block}")
+        present = {each.id: each for each in self.blocks[edit.block]}
+        if len(edit.order) != len(present) or set(edit.order) != set(present):
+            raise EditError(f"reorder: not a permutation of block {edit.block}")
+        self.blocks[edit.block] = [present[each] for each in edit.order]
+        self.touched.add(edit.block)
+
+    def _decode(self, code: str) -> Decoded:
+        try:
+            return decode_one(bytes.fromhex(code), self.kernel.context)
+        except ValueError as error:
+            raise EditError(f"`{code}` is not one instruction: {error}") from error
+
+    def _find(self, id_: int) -> tuple[int, int]:
+        for index, block in enumerate(self.blocks):
+            for place, instruction in enumerate(block):
+                if instruction.id == id_:
+                    self.touched.add(index)
+                    return index, place
+        raise EditError(f"the kernel has no instruction {id_}")
+
+    def _put(self, instruction: Instruction, before: int | None, after: int | None) -> None:
+        if (before is None) == (after is None):
+            raise EditError("an edit names either `before` or `after`")
+        anchor = before if before is not None else after
+        assert anchor is not None
+        block, place = self._find(anchor)
+        self.blocks[block].insert(place if before is not None else place + 1, instruction)

@@ -1,0 +1,103 @@
+"""Kernels as immutable sequences of basic blocks, and the program they belong to.
+
+A block starts at a label or behind a branch. Labels belong to blocks, not to addresses, so an edit
+moves instructions and never has to touch a branch; addresses exist again only when a kernel is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from asmevo.program.decode import DecodingContext
+from asmevo.program.descriptor import KernelDescriptor
+from asmevo.program.instruction import Instruction
+from asmevo.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Instructions with one entry, at the front, and one exit, at the end."""
+
+    index: int
+    labels: tuple[str, ...]
+    instructions: tuple[Instruction, ...]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel, or one device function (then `descriptor` and `metadata` are None).
+
+    `address` is the virtual address of the first instruction in the image it was read from (bytes; in
+    a relocatable object the offset in its section), `size` the bytes of code there. `metadata` is the kernel's
+    map in the code object's metadata note, as it stands there.
+    """
+
+    name: str
+    target: Target
+    wave_size: int
+    blocks: tuple[Block, ...]
+    address: int
+    size: int
+    descriptor: KernelDescriptor | None = None
+    metadata: dict[str, Any] | None = None
+
+    @property
+    def context(self) -> DecodingContext:
+        """What decoding an instruction of this kernel depends on."""
+        return DecodingContext(self.target, self.wave_size)
+
+    @property
+    def is_entry(self) -> bool:
+        """Whether the launch starts here: a kernel, not a function that kernels call."""
+        return self.descriptor is not None
+
+    @cached_property
+    def instructions(self) -> tuple[Instruction, ...]:
+        """All instructions in the order of the code."""
+        return tuple(instruction for block in self.blocks for instruction in block.instructions)
+
+    @cached_property
+    def by_id(self) -> dict[int, Instruction]:
+        """Instructions by their id."""
+        return {instruction.id: instruction for instruction in self.instructions}
+
+    @cached_property
+    def block_of_label(self) -> dict[str, int]:
+        """Block index by label."""
+        return {label: block.index for block in self.blocks for label in block.labels}
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 over the code with branches by block, so that it does not depend on where the kernel lies."""
+        digest = hashlib.sha256(f"{self.target.name}/{self.wave_size}\n".encode())
+        for block in self.blocks:
+            digest.update(b"block\n")
+            for instruction in block.instructions:
+                digest.update(self._hash_part(instruction))
+        return digest.hexdigest()
+
+    def _hash_part(self, instruction: Instruction) -> bytes:
+        if instruction.target is not None:
+            place = self.block_of_label.get(instruction.target, instruction.target)
+            return f"{instruction.mnemonic} {place}\n".encode()
+        if instruction.reference is not None:
+            return f"{instruction.decoded.shape} @{instruction.reference.high}\n".encode()
+        return instruction.decoded.code + b"\n"
+
+    def with_blocks(self, blocks: tuple[Block, ...]) -> Kernel:
+        """The same kernel with other code."""
+        return replace(self, blocks=blocks)
+
+    def positions(self) -> Iterator[tuple[Block, int, Instruction]]:
+        """(block, place in the block, instruction) over all the code."""
+        for block in self.blocks:
+            for place, instruction in enumerate(block.instructions):
+                yield block, place, instruction
+
+    def code_size(self) -> int:
+        """Bytes of code."""
+        return sum(len(instruction.decoded.code) for instruction in self.instructions)

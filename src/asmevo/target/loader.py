@@ -1,0 +1,71 @@
+"""From data files to a Target: follow `based_on`, spread `given`, remember where each fact was written.
+
+A file is flattened to {path: fact}; the file it is based on is laid under it. A group that says
+`replaces: inherited` hides what lies under it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from asmevo.target import data_files
+from asmevo.target.model import Target
+from asmevo.target.target_id import parse_target_id
+
+Path = tuple[str, ...]
+Flat = dict[Path, dict[str, Any]]
+_FACT_KEYS = frozenset(("given", "replaces"))
+
+
+def load_target(name: str) -> Target:
+    """The facts about a GPU; `name` in any spelling that parse_target_id reads."""
+    return _load(parse_target_id(name).name)
+
+
+@cache
+def _load(name: str) -> Target:
+    facts = _layers(name, f"targets/{name}")
+    return Target.model_validate({"name": name, **_nest(facts)})
+
+
+def _layers(origin: str, file: str) -> Flat:
+    content = data_files.read(file)
+    flat: Flat = {}
+    if base := content.get("based_on"):
+        below = base.replace("family/", "families/") if "/" in base else f"targets/{base}"
+        flat = {path: {"inherited_from": base, **fact} for path, fact in _layers(base, below).items()}
+    own: Flat = {}
+    hidden: list[Path] = []
+    _flatten({key: part for key, part in content.items() if key != "based_on"}, (), {}, own, hidden)
+    kept = {path: fact for path, fact in flat.items() if not any(path[: len(h)] == h for h in hidden)}
+    return kept | own
+
+
+def _flatten(node: dict[str, Any], path: Path, given: dict[str, Any], facts: Flat, hidden: list[Path]) -> None:
+    given = given | node.get("given", {})
+    if "replaces" in node:
+        hidden.append(path)
+    for key, part in node.items():
+        here = (*path, key)
+        if key in _FACT_KEYS:
+            continue
+        if _is_group(part):
+            _flatten(part, here, given, facts, hidden)
+        else:
+            facts[here] = given | (part if isinstance(part, dict) and "value" in part else {"value": part})
+
+
+def _is_group(part: Any) -> bool:
+    """A mapping with text keys is a group of facts, unless it is one fact; other keys make it a plain value."""
+    return isinstance(part, dict) and "value" not in part and all(isinstance(key, str) for key in part)
+
+
+def _nest(facts: Flat) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for path, fact in facts.items():
+        place = tree
+        for key in path[:-1]:
+            place = place.setdefault(key, {})
+        place[path[-1]] = fact
+    return tree
