@@ -12,12 +12,11 @@ import subprocess
 from collections.abc import Iterable, Iterator
 
 LLVM_MC = "llvm-mc-22"
-OLD = ("gfx803", "gfx900", "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1010", "gfx1030", "gfx1100", "gfx1102",
-       "gfx1151")
-DEPCTR = {"gfx1010": "s_waitcnt_depctr", "gfx1030": "s_waitcnt_depctr", "gfx1100": "s_waitcnt_depctr",
-          "gfx1151": "s_waitcnt_depctr", "gfx1200": "s_wait_alu", "gfx1201": "s_wait_alu", "gfx1250": "s_wait_alu"}
+OLD = ("gfx803", "gfx900", "gfx90a", "gfx942", "gfx1010", "gfx1030", "gfx1100", "gfx1151")
+DEPCTR = dict.fromkeys(("gfx1010", "gfx1030", "gfx1100", "gfx1151"), "s_waitcnt_depctr")
+DEPCTR |= dict.fromkeys(("gfx1200", "gfx1201", "gfx1250"), "s_wait_alu")
 SINGLE = {"gfx1200": "load store sample bvh exp ds km", "gfx1250": "load store ds km x async tensor"}
-VALUES = {"vmcnt": (None, 0, 1, 9, 14, 15, 16, 37, 62), "expcnt": (None, 0, 3, 6), "lgkmcnt": (None, 0, 5, 14, 15, 33)}
+VALUES = {"vmcnt": (None, 0, 9, 15, 16, 62), "expcnt": (None, 0, 6), "lgkmcnt": (None, 0, 5, 15, 33)}
 WIDTHS = {"va_vdst": 15, "va_sdst": 7, "va_ssrc": 1, "hold_cnt": 1, "vm_vsrc": 7, "va_vcc": 1, "sa_sdst": 1}
 
 

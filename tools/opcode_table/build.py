@@ -2,23 +2,24 @@
 
 Needs g++ and LLVM's development files (Debian: llvm-22-dev); the package itself needs neither.
 
-    python tools/opcode_table/build.py                          # llvm-config-22 from PATH
-    python tools/opcode_table/build.py --llvm-config PATH       # another LLVM
-    python tools/opcode_table/build.py --check                  # writes nothing; exit 1 if the file is out of date
+    python tools/opcode_table/build.py                      # llvm-config-22 from PATH
+    python tools/opcode_table/build.py --llvm-config PATH   # another LLVM
+    python tools/opcode_table/build.py --check              # writes nothing; exit 1 if out of date
 
-How it works. dump.cpp prints each opcode's MCInstrDesc. For each processor of a family it also makes a synthetic
-instruction of each opcode, with a different register in each register operand, prints it, encodes it and decodes
-it again. What decodes to the same opcode is what that processor has; nothing is read out of LLVM's name suffixes. The
-printed text says at which place an operand is printed, and so which printed operands are written and which of
-them are read as well although they are printed once (tied or hidden inputs).
+How it works. dump.cpp prints each opcode's MCInstrDesc. For each processor of a family it also makes a
+synthetic instruction of each opcode, with a different register in each register operand, prints it, encodes
+it and decodes it again. What decodes to the same opcode is what that processor has; nothing is read out of
+LLVM's name suffixes. The printed text says at which place an operand is printed, and so which printed
+operands are written, and which of them are read as well although printed once (tied or hidden inputs).
 
-Real (encodable) opcodes lose some facts that their pseudo opcodes state (side effects, and that DS needs no M0 from
-gfx9 on); for these the pseudo of the same name is asked. What neither says is in opcode_supplement.yaml,
-which is applied here, row by row, and every row must change something.
+Real (encodable) opcodes lose some facts that their pseudo opcodes state (side effects, and that DS needs no
+M0 from gfx9 on); for these the pseudo of the same name is asked. What neither says is in
+opcode_supplement.yaml, which is applied here, row by row, and every row must change something.
 
 Form of the file (schema asmevo.opcodes/1):
     strings     all strings used below
-    signatures  [encoding, defs, [tied], [implicit reads], [implicit writes], [flags], [widths]]; strings by index
+    signatures  [encoding, defs, [tied], [implicit reads], [implicit writes], [flags], [widths]];
+                strings by index
     families    family -> {mnemonic: signature index, or a list of them}
 """
 
@@ -43,7 +44,7 @@ HERE = Path(__file__).resolve().parent
 DATA = HERE.parents[1] / "src" / "asmevo" / "target" / "data"
 SCHEMA = "asmevo.opcodes/1"
 
-# The processors a family's opcodes are asked from. Both wave sizes: VOPD and some DPP forms exist only in wave32.
+# The processors a family's opcodes are asked from. Both wave sizes: VOPD and some DPP forms are wave32 only.
 CHIPS: dict[str, tuple[str, ...]] = {
     "gfx8": ("gfx803", "gfx810"),
     "gfx9": ("gfx900", "gfx906", "gfx908"),
@@ -55,21 +56,24 @@ CHIPS: dict[str, tuple[str, ...]] = {
         for size in (32, 64)
     ),
     "gfx11": tuple(f"{chip}+wavefrontsize{size}" for chip in ("gfx1100", "gfx1151") for size in (32, 64)),
-    "gfx12": tuple(f"gfx1200+wavefrontsize{size}{half}" for size in (32, 64) for half in ("", ",+real-true16")),
+    "gfx12": tuple(
+        f"gfx1200+wavefrontsize{size}{half}" for size in (32, 64) for half in ("", ",+real-true16")
+    ),
     "gfx1250": ("gfx1250", "gfx1251", "gfx1250+real-true16"),
 }
 
-# llvm/lib/Target/AMDGPU/SIDefines.h, SIInstrFlags; checked against known opcodes in tests/target/test_opcodes.py.
+# llvm/lib/Target/AMDGPU/SIDefines.h, SIInstrFlags; tests/target/test_opcodes.py checks them on known opcodes.
 FORMAT_BITS = (
-    (2, "SOP1"), (3, "SOP2"), (4, "SOPC"), (5, "SOPK"), (6, "SOPP"), (12, "VOP3P"), (54, "VOP3P"), (10, "VOP3"),
-    (7, "VOP1"), (8, "VOP2"), (9, "VOPC"), (13, "VINTRP"), (17, "MUBUF"), (18, "MTBUF"), (19, "SMEM"),
-    (20, "MIMG"), (21, "VIMAGE"), (22, "VSAMPLE"), (23, "EXP"), (51, "GLOBAL"), (56, "SCRATCH"), (24, "FLAT"),
-    (25, "DS"), (28, "LDSDIR"), (29, "VINTERP"),
+    (2, "SOP1"), (3, "SOP2"), (4, "SOPC"), (5, "SOPK"), (6, "SOPP"), (29, "VINTERP"), (12, "VOP3P"),
+    (54, "VOP3P"), (10, "VOP3"), (7, "VOP1"), (8, "VOP2"), (9, "VOPC"), (13, "VINTRP"), (17, "MUBUF"),
+    (18, "MTBUF"), (19, "SMEM"), (20, "MIMG"), (21, "VIMAGE"), (22, "VSAMPLE"), (23, "EXP"),
+    (51, "GLOBAL"), (56, "SCRATCH"), (24, "FLAT"), (25, "DS"), (28, "LDSDIR"),
 )  # fmt: skip
 FLAG_BITS = {
     0: "salu", 1: "valu", 14: "sdwa", 15: "dpp", 16: "trans", 19: "smem", 23: "exp", 25: "ds", 28: "ldsdir",
     29: "vinterp", 32: "vm_cnt", 33: "exp_cnt", 34: "lgkm_cnt", 37: "gather4", 38: "tensor_cnt",
-    39: "scalar_store", 41: "async_cnt", 42: "op_sel", 49: "packed", 50: "d16", 52: "fp_dp_rounding", 53: "fp_atomic", 54: "mai", 55: "dot",
+    39: "scalar_store", 41: "async_cnt", 42: "op_sel",
+    49: "packed", 50: "d16", 52: "fp_dp_rounding", 53: "fp_atomic", 54: "mai", 55: "dot",
     57: "atomic_noret", 58: "atomic_ret", 59: "wmma", 62: "gds", 63: "swmmac",
 }  # fmt: skip
 VMEM = {"MUBUF", "MTBUF", "MIMG", "VIMAGE", "VSAMPLE", "FLAT", "GLOBAL", "SCRATCH"}
@@ -149,7 +153,7 @@ def state_name(name: str) -> str:
 
 
 def printed_operands(text: str) -> list[str]:
-    """The operand tokens of a printed instruction without its mnemonic; modifiers after the last one are cut."""
+    """The operand tokens of a printed instruction without its mnemonic; modifiers behind the last are cut."""
     tokens, depth, current = [], 0, ""
     for char in text:
         depth += (char in "[(") - (char in "])")
@@ -185,7 +189,8 @@ def flags_of(op: dict[str, Any], pseudo: dict[str, Any] | None, mnemonic: str, e
     flags = {name for bit, name in FLAG_BITS.items() if bits >> bit & 1}
     facts = set(op["flags"])
     if pseudo:
-        facts = (facts - {"side_effects"}) | (set(pseudo["flags"]) & {"side_effects", "may_load", "may_store"})
+        kept = {"side_effects", "may_load", "may_store"} & set(pseudo["flags"])
+        facts = (facts - {"side_effects"}) | kept
     elif encoding not in ("SOPP", "SOPK", "SOP1"):
         facts.discard("side_effects")  # every real opcode carries it; only the pseudo's word counts
     flags |= facts
@@ -198,9 +203,9 @@ def flags_of(op: dict[str, Any], pseudo: dict[str, Any] | None, mnemonic: str, e
         flags.add("d16")
     if "f64" in mnemonic:
         flags.add("fp64")
-    if re.search(r"_LDS_", op["name"]) or "_lds_" in mnemonic or mnemonic.endswith("_lds"):
-        if encoding in VMEM or "tensor" in mnemonic:
-            flags.add("lds_dma")
+    touches_lds = "_LDS_" in op["name"] or "_lds_" in mnemonic or mnemonic.endswith("_lds")
+    if touches_lds and (encoding in VMEM or "tensor" in mnemonic):
+        flags.add("lds_dma")
     return flags
 
 
@@ -300,8 +305,8 @@ def base_names(mnemonic: str) -> Iterator[str]:
 def merged_variants(rows: list[Signature]) -> list[Signature]:
     """One signature for all forms of a mnemonic that its text does not tell apart by name.
 
-    What is kept apart: results or not (atomics), into registers or into LDS, the number of operands of a VOPD half.
-    The rest is united to the side of caution: what any form reads, writes, or is.
+    What is kept apart: results or not (atomics), into registers or into LDS, the operand count of VOPD
+    halves. The rest is united to the side of caution: what any form reads, writes, or is.
     """
     if any(not row.flags & {"dpp", "sdwa"} for row in rows):  # v_nop has these forms under one name
         rows = [row for row in rows if not row.flags & {"dpp", "sdwa"}]
@@ -375,7 +380,7 @@ def family_table(family: str, dump: Dump, problems: list[str]) -> dict[str, list
     for mnemonic, rows in found.items():
         for place, row in enumerate(rows):
             if row.flags & {"dpp", "sdwa"} and row.encoding in ("", "VOP3", "VOP3P"):
-                # "old" of DPP is the caller's to judge, so ties come from the plain form; so does the encoding
+                # "old" of DPP is the caller's to judge: ties come from the plain form, as does the encoding
                 base = next((found[name][0] for name in base_names(mnemonic) if name in found), None)
                 if base is None:
                     problems.append(f"{family} {mnemonic}: no plain form")
@@ -387,7 +392,7 @@ def family_table(family: str, dump: Dump, problems: list[str]) -> dict[str, list
     table: dict[str, list[Signature]] = {}
     for mnemonic, rows in sorted(found.items()):
         if mnemonic.startswith("image_atomic") and not any("atomic_noret" in r.flags for r in rows):
-            # LLVM has image atomics only with a result; without glc the data register is read and nothing is written
+            # LLVM has image atomics only with a result; without glc the data register is only read
             plain = frozenset({"atomic_noret"} | rows[0].flags - {"atomic_ret"})
             rows = [*rows, *(replace(r, defs=0, tied=(), flags=plain) for r in rows)]
         table[mnemonic] = merged_variants(rows)
@@ -395,7 +400,7 @@ def family_table(family: str, dump: Dump, problems: list[str]) -> dict[str, list
 
 
 def apply_supplement(table: Table, rows: list[dict[str, Any]], problems: list[str]) -> None:
-    """Each row of opcode_supplement.yaml, in order. A row that changes nothing is reported: it is out of date."""
+    """Each row of opcode_supplement.yaml, in order. A row that changes nothing is reported as out of date."""
     for row in rows:
         changed = False
         names = [row["mnemonics"]] if isinstance(row["mnemonics"], str) else row["mnemonics"]
@@ -407,15 +412,15 @@ def apply_supplement(table: Table, rows: list[dict[str, Any]], problems: list[st
                 if any(fnmatch.fnmatchcase(mnemonic, name) for name in skip):
                     continue
                 for place, old in enumerate(signatures):
+                    reads = {*old.reads, *row.get("reads", ())} - {*row.get("drop_reads", ())}
+                    writes = {*old.writes, *row.get("writes", ())} - {*row.get("drop_writes", ())}
                     new = replace(
                         old,
                         encoding=row.get("encoding", old.encoding),
                         defs=row.get("defs", old.defs),
                         tied=tuple(row.get("tied", old.tied)),
-                        reads=tuple(sorted(({*old.reads} | {*row.get("reads", ())}) - {*row.get("drop_reads", ())})),
-                        writes=tuple(
-                            sorted(({*old.writes} | {*row.get("writes", ())}) - {*row.get("drop_writes", ())})
-                        ),
+                        reads=tuple(sorted(reads)),
+                        writes=tuple(sorted(writes)),
                         flags=(old.flags | {*row.get("flags", ())}) - {*row.get("drop_flags", ())},
                     )
                     changed |= new != old
@@ -441,7 +446,7 @@ def encode(table: Table, version: str) -> str:
         "source": f"LLVM {version} AMDGPU MCInstrDesc tables, and opcode_supplement.yaml beside this file",
         "built_by": "tools/opcode_table/build.py",
         "license": "Apache-2.0 WITH LLVM-exception",
-        "chips": {family: sorted({chip.partition("+")[0] for chip in chips}) for family, chips in CHIPS.items()},
+        "chips": {f: sorted({chip.partition("+")[0] for chip in chips}) for f, chips in CHIPS.items()},
         "strings": strings,
         "signatures": [
             [at[v.encoding], v.defs, v.tied, [at[r] for r in v.reads], [at[w] for w in v.writes],

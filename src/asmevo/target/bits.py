@@ -1,6 +1,7 @@
 """Packing counter values into instruction immediates.
 
-A field is a list of parts, low part first, each [bit, width]: gfx9's vmcnt has one part at bit 0 and one at bit 14.
+A field is a list of parts, low part first, each [bit, width]: gfx9's vmcnt has one part at bit 0 and one at
+bit 14.
 """
 
 from __future__ import annotations

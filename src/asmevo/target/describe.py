@@ -1,4 +1,4 @@
-"""A target's facts as rows to print: what, how much, from where, how well known, inherited from which file."""
+"""A target's facts as rows to print: what, how much, from where, how well known, inherited from which."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def _fact_rows(target: Target) -> Iterator[FactRow]:
     for path, fact in walk(target):
         group, name = (path[0], ".".join(path[1:])) if len(path) > 1 else ("target", path[0])
         remark = "; ".join(text for text in (fact.note, fact.disagrees) if text)
-        yield FactRow(group, name, fact.value, fact.unit, fact.source, fact.known, fact.inherited_from, remark)
+        known_as = (fact.source, fact.known, fact.inherited_from)
+        yield FactRow(group, name, fact.value, fact.unit, *known_as, remark)
 
 
 def _matrix_rows(target: Target) -> Iterator[FactRow]:

@@ -1,7 +1,8 @@
 """From data files to a Target: follow `based_on`, spread `given`, remember where each fact was written.
 
 A file is flattened to {path: fact}; the file it is based on is laid under it. A group that says
-`replaces: inherited` hides what lies under it.
+`replaces: inherited` hides what lies under it, and `lowers_known` says how much less sure an inherited fact
+is.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from asmevo.target.model import Target
 from asmevo.target.target_id import parse_target_id
 
 Path = tuple[str, ...]
-Flat = dict[Path, dict[str, Any]]
-_FACT_KEYS = frozenset(("given", "replaces"))
+Tree = dict[str, Any]
+Flat = dict[Path, Tree]
+_NOT_FACTS = frozenset(("given", "replaces"))
+_ABOUT_THE_FILE = frozenset(("based_on", "lowers_known"))
 
 
 def load_target(name: str) -> Target:
@@ -34,21 +37,27 @@ def _layers(origin: str, file: str) -> Flat:
     flat: Flat = {}
     if base := content.get("based_on"):
         below = base.replace("family/", "families/") if "/" in base else f"targets/{base}"
-        flat = {path: {"inherited_from": base, **fact} for path, fact in _layers(base, below).items()}
+        lowered = content.get("lowers_known", {})
+        flat = {path: _inherit(fact, base, lowered) for path, fact in _layers(base, below).items()}
     own: Flat = {}
     hidden: list[Path] = []
-    _flatten({key: part for key, part in content.items() if key != "based_on"}, (), {}, own, hidden)
+    _flatten({key: part for key, part in content.items() if key not in _ABOUT_THE_FILE}, (), {}, own, hidden)
     kept = {path: fact for path, fact in flat.items() if not any(path[: len(h)] == h for h in hidden)}
     return kept | own
 
 
-def _flatten(node: dict[str, Any], path: Path, given: dict[str, Any], facts: Flat, hidden: list[Path]) -> None:
+def _inherit(fact: Tree, base: str, lowered: Tree) -> Tree:
+    return {"inherited_from": base, **fact, "known": lowered.get(fact["known"], fact["known"])}
+
+
+def _flatten(node: Tree, path: Path, given: Tree, facts: Flat, hidden: list[Path]) -> None:
+    """Write the facts below `node` into `facts` and the groups that replace inherited ones into `hidden`."""
     given = given | node.get("given", {})
     if "replaces" in node:
         hidden.append(path)
     for key, part in node.items():
         here = (*path, key)
-        if key in _FACT_KEYS:
+        if key in _NOT_FACTS:
             continue
         if _is_group(part):
             _flatten(part, here, given, facts, hidden)
@@ -57,7 +66,7 @@ def _flatten(node: dict[str, Any], path: Path, given: dict[str, Any], facts: Fla
 
 
 def _is_group(part: Any) -> bool:
-    """A mapping with text keys is a group of facts, unless it is one fact; other keys make it a plain value."""
+    """A mapping with text keys is a group of facts, unless it is one fact; other keys make it a value."""
     return isinstance(part, dict) and "value" not in part and all(isinstance(key, str) for key in part)
 
 

@@ -1,13 +1,15 @@
 """Matrix operations by mnemonic: passes, latency and the kind that decides which hazard row holds.
 
-One table a target, one source for all its rows. Kinds: `xdl`, `sgemm` (plain 32-bit MFMA of gfx940 and later, which
-is not an XDL operation), `dgemm` (64-bit), `wmma`.
+One table a target, one source for all its rows. Kinds: `xdl`, `sgemm` (plain 32-bit MFMA of gfx940 and later,
+which is not an XDL operation), `dgemm` (64-bit), `wmma`.
 """
 
 from __future__ import annotations
 
 from functools import cache
 from typing import Any, Literal, NamedTuple
+
+from pydantic import Field
 
 from asmevo.target import data_files
 from asmevo.target.facts import Fact, Frozen, Known
@@ -28,7 +30,7 @@ class MatrixTable(Frozen):
     disagrees: str = ""
     cycles_per_pass: int
     rows: dict[str, MatrixRow]
-    without_8bit_formats: dict[str, MatrixRow] = {}
+    without_8bit_formats: dict[str, MatrixRow] = Field(default_factory=dict)
 
     def row(self, mnemonic: str, *, eight_bit: bool = True) -> MatrixRow | None:
         """`eight_bit`: an f8f6f4 operation has an fp8 or bf8 operand (the slower case, so the default)."""

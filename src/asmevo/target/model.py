@@ -1,6 +1,7 @@
 """What is known about one GPU target, as frozen models whose every leaf is a Fact.
 
-Properties and methods give plain values for the hot paths; the facts behind them stay reachable by the same names.
+Properties and methods give plain values for the hot paths; the facts behind them stay reachable by the same
+names.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class SgprFacts(Frozen):
     max_user: Fact[int]
     fixed_allocation: Fact[int]
     trap_handler_reserve: Fact[int]
+    extra_always: Fact[int]
     extra_vcc: Fact[int]
     extra_xnack: Fact[int]
     extra_flat_scratch: Fact[int]
@@ -59,6 +61,7 @@ class LdsFacts(Frozen):
     bytes_per_cu: Fact[int]
     bytes_per_wgp: Fact[int]
     granule: Fact[int]
+    encoding_granule: Fact[int]
     max_per_workgroup: Fact[int]
     banks: Fact[int]
 
@@ -84,8 +87,11 @@ class AbiFacts(Frozen):
 
 
 class WaitCounter(Frozen):
-    """`events` maps an event to its order group: two pending events complete in issue order only if they are in
-    the same group and neither is `out_of_order`; otherwise only a wait for zero tells that one of them is done."""
+    """`events` maps an event to its order group.
+
+    Two pending events complete in issue order only if they are in the same group and neither is
+    `out_of_order`; otherwise only a wait for zero tells that one of them is done.
+    """
 
     maximum: Fact[int]
     events: Fact[dict[str, str]]
@@ -188,7 +194,8 @@ class Target(TargetSections):
     def _by_wave(self, fact: Fact[ByWave], wave_size: int | None) -> int:
         size = wave_size if wave_size is not None else self.default_wave_size
         if size not in fact.value:
-            raise ValueError(f"{self.name} has no wave size {size}; it has {', '.join(map(str, self.wave_sizes))}")
+            sizes = ", ".join(map(str, self.wave_sizes))
+            raise ValueError(f"{self.name} has no wave size {size}; it has {sizes}")
         return fact.value[size]
 
     def vgpr_total(self, wave_size: int | None = None) -> int:
@@ -201,7 +208,7 @@ class Target(TargetSections):
         return self._by_wave(self.vgpr.encoding_granule, wave_size)
 
     def waves_for_vgprs(self, count: int, wave_size: int | None = None) -> int:
-        """Waves a SIMD holds when each uses `count` VGPRs (unified file: VGPRs and AGPRs together); 0 = too many."""
+        """Waves a SIMD holds when each uses `count` VGPRs, in a unified file AGPRs included; 0 = too many."""
         if count > self.vgpr.max_total.value:
             return 0
         granule = self.vgpr_granule(wave_size)
@@ -209,7 +216,7 @@ class Target(TargetSections):
         return min(self.max_waves, self.vgpr_total(wave_size) // allocated)
 
     def waves_for_sgprs(self, count: int) -> int:
-        """Waves a SIMD holds when each uses `count` SGPRs, the extra ones (VCC, XNACK, flat scratch) included."""
+        """Waves a SIMD holds when each uses `count` SGPRs, VCC, XNACK and flat scratch included."""
         if not self.sgpr.limits_occupancy.value:
             return self.max_waves
         return max((waves for waves, most in self.sgpr.waves.value.items() if count <= most), default=0)
@@ -245,7 +252,8 @@ class Target(TargetSections):
             if set(counters) <= set(fact.value)
         ]
         if not able:
-            raise ValueError(f"{self.name} has no instruction that waits for {', '.join(sorted(counters))} together")
+            names = ", ".join(sorted(counters))
+            raise ValueError(f"{self.name} has no instruction that waits for {names} together")
         best = min(size for size, _ in able)
         return next(name for size, name in able if size == best)
 
@@ -268,8 +276,9 @@ class Target(TargetSections):
         name = mnemonic or self._default_wait()
         if name is None:
             raise ValueError(f"{self.name} has one wait instruction a counter; say which")
+        counters = self.wait.counters
         values = {counter: bits.unpack(imm, parts) for counter, parts in self._wait_fields(name).items()}
-        return {c: value if value < self.wait.counters[c].maximum.value else None for c, value in values.items()}
+        return {c: value if value < counters[c].maximum.value else None for c, value in values.items()}
 
     def _default_wait(self) -> str | None:
         """The instruction that waits for several counters at once on targets before gfx12."""
@@ -300,5 +309,6 @@ class Target(TargetSections):
 
     def decode_depctr(self, imm: int) -> dict[str, int | None]:
         """What an s_waitcnt_depctr / s_wait_alu waits for; None = not waited for (the field's maximum)."""
-        values = {n: (bits.unpack(imm, (part,)), bits.mask(part[1])) for n, part in self._depctr_fields().items()}
-        return {name: value if value < most else None for name, (value, most) in values.items()}
+        fields = self._depctr_fields()
+        values = {name: bits.unpack(imm, (part,)) for name, part in fields.items()}
+        return {n: value if value < bits.mask(fields[n][1]) else None for n, value in values.items()}

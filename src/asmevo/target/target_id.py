@@ -1,19 +1,20 @@
 """Target names as they are written in the wild.
 
-LLVM target ids, triples, Triton's version triples and pre-2020 feature spellings all name one of the targets that
-this room has a file for; anything else is refused by name, with the nearest one suggested.
+LLVM target ids, triples, Triton's version triples and pre-2020 feature spellings all name one of the targets
+that this room has a file for; anything else is refused by name, with the nearest one suggested.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
+from itertools import takewhile
 
 from asmevo.target import data_files
 from asmevo.target.facts import Frozen
 
 _NAME = re.compile(r"(?:^|(?<=-))gfx\d", re.IGNORECASE)
-_FEATURES = re.compile(r":([a-z_-]+?)([+-])(?=:|$)|([+-])([a-z]+(?:[-_][a-z]+)*)(?=[+-]|$)", re.IGNORECASE)
+_FEATURES = re.compile(r":([a-z_-]+?)([+-])(?=:|$)|([+-])(sram[-_]ecc|[a-z]+)(?=[+-]|$)", re.IGNORECASE)
 
 
 class UnknownTargetError(ValueError):
@@ -28,7 +29,8 @@ class TargetId(Frozen):
     note: str = ""
 
     def feature(self, name: str) -> bool | None:
-        return {f"{name}+": True, f"{name}-": False}.get(next((f for f in self.features if f[:-1] == name), ""))
+        """True or False if pinned, None if not."""
+        return next((pinned.endswith("+") for pinned in self.features if pinned[:-1] == name), None)
 
     def __str__(self) -> str:
         return ":".join((self.name, *self.features))
@@ -39,8 +41,8 @@ def target_names() -> tuple[str, ...]:
 
 
 def unknown(name: str) -> UnknownTargetError:
-    near = difflib.get_close_matches(name, target_names(), n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(target_names())}"
+    near = _nearest(name) if difflib.get_close_matches(name, target_names()) else None
+    hint = f"did you mean {near}?" if near else f"known: {', '.join(target_names())}"
     return UnknownTargetError(f"unknown GPU target {name!r}; {hint}")
 
 
@@ -52,7 +54,8 @@ def parse_target_id(text: str) -> TargetId:
         raise unknown(whole)
     name, rest = _split(whole[found.start():].lower())
     if name.endswith("generic"):
-        raise UnknownTargetError(f"generic target {name!r} names a family, not a GPU; choose one, e.g. {_member(name)}")
+        hint = f"choose one, e.g. {_nearest(name.removesuffix('generic').replace('-', ''))}"
+        raise UnknownTargetError(f"generic target {name!r} names a family, not a GPU; {hint}")
     alias = data_files.read("aliases")["names"].get(name)
     if alias is not None:
         return TargetId(name=alias["target"], features=_features(rest, text), note=alias["note"])
@@ -67,9 +70,14 @@ def _split(text: str) -> tuple[str, str]:
     return (name.group(), text[name.end():]) if name else (text, "")
 
 
-def _member(generic: str) -> str:
-    stem = generic.removesuffix("-generic").replace("-", "")
-    return difflib.get_close_matches(stem, target_names(), n=1, cutoff=0.0)[0]
+def _nearest(name: str) -> str:
+    """The target that starts most alike; of several, the most alike altogether."""
+
+    def likeness(other: str) -> tuple[int, float]:
+        alike = takewhile(lambda pair: pair[0] == pair[1], zip(name, other, strict=False))
+        return len(list(alike)), difflib.SequenceMatcher(None, name, other).ratio()
+
+    return max(target_names(), key=likeness)
 
 
 def _features(rest: str, text: str) -> tuple[str, ...]:
@@ -100,6 +108,6 @@ def _flag_features(e_flags: int, layout: dict[str, dict[str, int]]) -> tuple[str
     found = []
     for name, word in sorted(layout.items()):
         bits = e_flags & word["mask"]
-        if bits in (word["on"], word["off"]):
-            found.append(f"{name}{'+' if bits == word['on'] else '-'}")
+        if bits in (word["enabled"], word["disabled"]):
+            found.append(f"{name}{'+' if bits == word['enabled'] else '-'}")
     return tuple(found)

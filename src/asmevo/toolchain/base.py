@@ -6,6 +6,7 @@ Two implementations answer it, the library in this process (`library.py`) and ex
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -44,8 +45,11 @@ class Toolchain(Protocol):
         """Machine code to text, linear, from the first byte on. Where nothing decodes: steps of 4 bytes."""
         ...
 
-    def link(self, relocatable: bytes) -> bytes:
-        """One relocatable object to a loadable code object. Raises LinkError."""
+    def link(self, relocatable: bytes, *, addresses: Mapping[str, int] | None = None) -> bytes:
+        """One relocatable object to a loadable code object. Raises LinkError.
+
+        `addresses` pins sections of the result, by name, to virtual addresses.
+        """
         ...
 
     def compile_ir(self, ir: str, processor: Processor, file: str = "<ir>") -> bytes:

@@ -35,11 +35,11 @@ DT_NULL, DT_HASH, DT_STRTAB, DT_SYMTAB, DT_RELA, DT_RELASZ, DT_RELAENT = 0, 4, 5
 DT_STRSZ, DT_SYMENT, DT_INIT_ARRAY, DT_FINI_ARRAY, DT_INIT_ARRAYSZ, DT_FINI_ARRAYSZ = 10, 11, 25, 26, 27, 28
 DT_GNU_HASH, DT_RELACOUNT = 0x6FFFFEF5, 0x6FFFFFF9
 
-_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
-_SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
-_RELA = struct.Struct("<QQq")
+SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
+SYMBOL = struct.Struct("<IBBHQQ")
+RELA = struct.Struct("<QQq")
 _DYNAMIC = struct.Struct("<qQ")
 _MASK = (1 << 64) - 1
 
@@ -53,7 +53,7 @@ def pack_header(
     identity: bytes, flags: int, sections_at: int, segment_count: int, section_count: int, names_index: int
 ) -> bytes:
     """The file header of a code object; `identity` is the 16 bytes of the object that was linked."""
-    return _HEADER.pack(
+    return HEADER.pack(
         identity, ET_DYN, EM_AMDGPU, 1, 0, HEADER_SIZE, sections_at, flags,
         HEADER_SIZE, PROGRAM_HEADER_SIZE, segment_count, SECTION_HEADER_SIZE, section_count, names_index,
     )  # fmt: skip
@@ -71,19 +71,19 @@ def pack_section_header(
     link: int, info: int, alignment: int, entry_size: int,
 ) -> bytes:  # fmt: skip
     """One section header; `name` is its offset in .shstrtab."""
-    return _SECTION_HEADER.pack(name, kind, flags, address, offset, size, link, info, alignment, entry_size)
+    return SECTION_HEADER.pack(name, kind, flags, address, offset, size, link, info, alignment, entry_size)
 
 
 def pack_symbol(
     name: int, kind: int, binding: int, visibility: int, section: int, value: int, size: int
 ) -> bytes:
     """One symbol table entry; `name` is its offset in the string table."""
-    return _SYMBOL.pack(name, binding << 4 | kind, visibility, section, value & _MASK, size)
+    return SYMBOL.pack(name, binding << 4 | kind, visibility, section, value & _MASK, size)
 
 
 def pack_rela(offset: int, symbol: int, kind: int, addend: int) -> bytes:
     """One relocation with addend."""
-    return _RELA.pack(offset, symbol << 32 | kind, addend)
+    return RELA.pack(offset, symbol << 32 | kind, addend)
 
 
 def pack_dynamic(tag: int, value: int) -> bytes:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
-from asmevo.toolchain import clang
+from asmevo.toolchain import clang, linker
 from asmevo.toolchain.base import TRIPLE, DecodedWord, Processor
 from asmevo.toolchain.diagnostics import parse_diagnostics
 from asmevo.toolchain.errors import (
@@ -85,8 +86,14 @@ class ExternalToolchain:
         words += [DecodedWord(at, min(4, len(code) - at), None) for at in range(offset, len(code), 4)]
         return words
 
-    def link(self, relocatable: bytes) -> bytes:
-        """See Toolchain.link; done by ld.lld."""
+    def link(self, relocatable: bytes, *, addresses: Mapping[str, int] | None = None) -> bytes:
+        """See Toolchain.link; done by ld.lld, but by the project's own linker where sections are pinned.
+
+        (lld's `--section-start` moves the pinned sections to the front of the image, headers excepted,
+        so it cannot lay an image out as it was.)
+        """
+        if addresses:
+            return linker.link(relocatable, addresses=addresses)
         with tempfile.TemporaryDirectory() as work:
             source, result = Path(work) / "in.o", Path(work) / "out.hsaco"
             source.write_bytes(relocatable)

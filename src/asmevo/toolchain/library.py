@@ -12,11 +12,11 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from asmevo.toolchain import clang, linker
+from asmevo.toolchain import assembled_object, clang, linker
 from asmevo.toolchain.base import TRIPLE, DecodedWord, Processor
 from asmevo.toolchain.diagnostics import parse_diagnostics
 from asmevo.toolchain.errors import (
@@ -208,10 +208,10 @@ class LibraryToolchain:
     def assemble(self, source: str, processor: Processor, file: str = "<source>") -> bytes:
         """See Toolchain.assemble."""
         with _Session() as session:
-            content = session.emit(session.module_of_assembly(source), processor)
+            content = session.emit(session.module_of_assembly(assembled_object.mark(source)), processor)
             if content is None:
                 raise AssemblyError(_as_diagnostics(session.complaints, file))
-            return content
+            return assembled_object.restore(content)
 
     def disassemble(self, code: bytes, processor: Processor, address: int = 0) -> list[DecodedWord]:
         """See Toolchain.disassemble."""
@@ -232,9 +232,9 @@ class LibraryToolchain:
             offset += size
         return words
 
-    def link(self, relocatable: bytes) -> bytes:
+    def link(self, relocatable: bytes, *, addresses: Mapping[str, int] | None = None) -> bytes:
         """See Toolchain.link; done by the project's own linker, since the library carries none."""
-        return linker.link(relocatable)
+        return linker.link(relocatable, addresses=addresses)
 
     def compile_ir(self, ir: str, processor: Processor, file: str = "<ir>") -> bytes:
         """See Toolchain.compile_ir."""

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import io
+import struct
 from dataclasses import dataclass, field
-from typing import Any
-
-from elftools.common.exceptions import ELFError
-from elftools.construct import ConstructError
-from elftools.elf.elffile import ELFFile
 
 from asmevo.toolchain import elf_records as elf
 from asmevo.toolchain.errors import LinkError
@@ -46,7 +41,7 @@ class InputSection:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Symbol:
-    """A symbol of the object. `section` is None for absolute, undefined and common symbols."""
+    """A symbol of the object. `section` is None for absolute and undefined symbols."""
 
     name: str
     kind: int
@@ -68,11 +63,6 @@ class Symbol:
         return self.section_index == elf.SHN_ABS
 
     @property
-    def common(self) -> bool:
-        """Space that the linker gives in .bss; the value is the alignment."""
-        return self.section_index == elf.SHN_COMMON
-
-    @property
     def local(self) -> bool:
         """Local in the linked image: local already, or not visible outside."""
         return self.binding == elf.STB_LOCAL or self.visibility not in (elf.STV_DEFAULT, elf.STV_PROTECTED)
@@ -85,7 +75,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class ObjectFile:
-    """A relocatable object: its identity bytes, flags, sections in file order, and symbols in file order."""
+    """A relocatable object: its identity bytes and flags, space for common symbols, then sections and symbols in order."""
 
     identity: bytes
     flags: int
@@ -97,100 +87,76 @@ def read_object(content: bytes) -> ObjectFile:
     """The records of a relocatable object. Raises LinkError for anything else."""
     try:
         return _read(content)
-    except (ELFError, ConstructError, UnicodeDecodeError, IndexError, ValueError, AttributeError) as error:
-        raise LinkError(f"not a readable ELF object: {error or type(error).__name__}") from error
+    except (struct.error, UnicodeDecodeError, IndexError, ValueError) as error:
+        raise LinkError(f"not a readable ELF object: {error}") from error
 
 
 def _read(content: bytes) -> ObjectFile:
-    file = ELFFile(io.BytesIO(content))
-    header = file.header
-    if file.elfclass != 64 or not file.little_endian or header["e_machine"] != "EM_AMDGPU":
-        raise LinkError("not an AMDGPU object (64 bits, little endian)")
-    if header["e_type"] != "ET_REL":
-        raise LinkError("not a relocatable object; it is linked already")
-    raw = list(file.iter_sections())
-    sections = [_section(index, section, len(content)) for index, section in enumerate(raw)]
-    tables = [section for section in raw if section.header["sh_type"] == "SHT_SYMTAB"]
-    symbols = _symbols(tables[0], sections) if tables else []
-    for section in raw:
-        if section.header["sh_type"] == "SHT_RELA":
-            target = sections[section.header["sh_info"]]
-            target.relocations += [_relocation(entry, symbols, target) for entry in section.iter_relocations()]
-        elif section.header["sh_type"] == "SHT_REL":
+    if content[:6] != b"\x7fELF\x02\x01":
+        raise LinkError("not a 64-bit little-endian ELF object")
+    (identity, kind, machine, _, _, _, sections_at, flags, *_, count, names_index) = elf.HEADER.unpack_from(content)
+    if machine != elf.EM_AMDGPU:
+        raise LinkError("not an AMDGPU object")
+    if kind != elf.ET_REL:
+        raise LinkError("not a relocatable object; is it linked already?")
+    headers = [
+        elf.SECTION_HEADER.unpack_from(content, sections_at + at * elf.SECTION_HEADER_SIZE) for at in range(count)
+    ]
+    names = _content(content, headers[names_index], "section names")
+    sections = [_section(content, index, header, names) for index, header in enumerate(headers)]
+    tables = [index for index, section in enumerate(sections) if section.kind == elf.SHT_SYMTAB]
+    symbols = _symbols(sections[tables[0]], sections[headers[tables[0]][6]], sections) if tables else []
+    for section, header in zip(sections, headers, strict=False):  # space for common symbols has no header
+        if section.kind == elf.SHT_RELA:
+            target = sections[header[7]]
+            for offset, info, addend in elf.RELA.iter_unpack(section.content):
+                target.relocations.append(Relocation(offset, info & 0xFFFFFFFF, symbols[info >> 32], addend))
+        elif section.kind == elf.SHT_REL:
             raise LinkError(f"section {section.name}: relocations without addends are not supported")
-    return ObjectFile(content[:16], header["e_flags"], sections, symbols)
+    return ObjectFile(identity, flags, [*sections[count:], *sections[:count]], symbols)
 
 
-def _section(index: int, section: Any, limit: int) -> InputSection:
-    header = section.header
-    kind = _number(header["sh_type"], _SECTION_KINDS)
-    size = header["sh_size"]
-    if kind not in (elf.SHT_NOBITS, elf.SHT_NULL) and header["sh_offset"] + size > limit:
-        raise LinkError(f"section {section.name} reaches beyond the end of the object")
-    if header["sh_flags"] & elf.SHF_COMPRESSED:
-        raise LinkError(f"section {section.name} is compressed, which is not supported")
-    if header["sh_flags"] & elf.SHF_ALLOC and header["sh_flags"] & elf.SHF_TLS:
-        raise LinkError(f"section {section.name} is thread-local, which AMD GPUs do not have")
-    content = b"" if kind in (elf.SHT_NOBITS, elf.SHT_NULL) else section.data()
-    return InputSection(
-        index, section.name, kind, header["sh_flags"], max(header["sh_addralign"], 1),
-        header["sh_entsize"], size, content,
-    )  # fmt: skip
+def _content(content: bytes, header: tuple[int, ...], name: str) -> bytes:
+    offset, size = header[4], header[5]
+    if offset + size > len(content):
+        raise LinkError(f"{name} reaches beyond the end of the object")
+    return content[offset : offset + size]
 
 
-def _symbols(table: Any, sections: list[InputSection]) -> list[Symbol]:
+def _section(content: bytes, index: int, header: tuple[int, ...], names: bytes) -> InputSection:
+    name_at, kind, flags, _, _, size, _, _, alignment, entry_size = header
+    name = _text(names, name_at)
+    if alignment & (alignment - 1):
+        raise LinkError(f"section {name} has alignment {alignment}, which is no power of two")
+    if flags & elf.SHF_COMPRESSED:
+        raise LinkError(f"section {name} is compressed, which is not supported")
+    if flags & elf.SHF_TLS:
+        raise LinkError(f"section {name} is thread-local, which AMD GPUs do not have")
+    data = b"" if kind in (elf.SHT_NOBITS, elf.SHT_NULL) else _content(content, header, f"section {name}")
+    return InputSection(index, name, kind, flags, max(alignment, 1), entry_size, size, data)
+
+
+def _symbols(table: InputSection, names: InputSection, sections: list[InputSection]) -> list[Symbol]:
     symbols = []
-    for entry in table.iter_symbols():
-        index = _number(entry["st_shndx"], _SPECIAL_SECTIONS)
-        section = sections[index] if elf.SHN_UNDEF < index < elf.SHN_LORESERVE else None
-        if section is None and index not in (elf.SHN_UNDEF, elf.SHN_ABS, elf.SHN_COMMON, elf.SHN_AMDGPU_LDS):
-            raise LinkError(f"symbol '{entry.name}' lies in the unknown special section {index:#x}")
+    for name_at, info, other, index, value, size in elf.SYMBOL.iter_unpack(table.content):
+        name = _text(names.content, name_at)
         if index == elf.SHN_AMDGPU_LDS:
-            raise LinkError(f"symbol '{entry.name}' is LDS memory that a linker must place, which is not supported")
-        symbols.append(
-            Symbol(
-                entry.name,
-                _number(entry["st_info"]["type"], _SYMBOL_KINDS),
-                _number(entry["st_info"]["bind"], _BINDINGS),
-                _number(entry["st_other"]["visibility"], _VISIBILITIES),
-                index,
-                section,
-                entry["st_value"],
-                entry["st_size"],
-            )
-        )
+            raise LinkError(f"symbol '{name}' is LDS memory that a linker must place, which is not supported")
+        if index >= elf.SHN_LORESERVE and index not in (elf.SHN_ABS, elf.SHN_COMMON):
+            raise LinkError(f"symbol '{name}' lies in the special section {index:#x}, which is not supported")
+        if index == elf.SHN_COMMON:
+            index, value = _add_space(sections, alignment=value, size=size), 0
+        section = sections[index] if elf.SHN_UNDEF < index != elf.SHN_ABS else None
+        symbols.append(Symbol(name, info & 15, info >> 4, other & 3, index, section, value, size))
     return symbols
 
 
-def _relocation(entry: Any, symbols: list[Symbol], target: InputSection) -> Relocation:
-    if entry["r_info_sym"] >= len(symbols):
-        raise LinkError(f"section {target.name}: a relocation names symbol {entry['r_info_sym']}, which is not there")
-    return Relocation(entry["r_offset"], entry["r_info_type"], symbols[entry["r_info_sym"]], entry["r_addend"])
+def _add_space(sections: list[InputSection], alignment: int, size: int) -> int:
+    """Room in .bss for a common symbol, which brings only its alignment and size; the answer is the section's index."""
+    flags = elf.SHF_ALLOC | elf.SHF_WRITE
+    sections.append(InputSection(len(sections), ".bss", elf.SHT_NOBITS, flags, max(alignment, 1), 0, size, b""))
+    return sections[-1].index
 
 
-# pyelftools gives names where it knows a value and the number where it does not.
-_SECTION_KINDS = {
-    "SHT_NULL": 0, "SHT_PROGBITS": 1, "SHT_SYMTAB": 2, "SHT_STRTAB": 3, "SHT_RELA": 4, "SHT_HASH": 5,
-    "SHT_DYNAMIC": 6, "SHT_NOTE": 7, "SHT_NOBITS": 8, "SHT_REL": 9, "SHT_DYNSYM": 11, "SHT_INIT_ARRAY": 14,
-    "SHT_FINI_ARRAY": 15, "SHT_PREINIT_ARRAY": 16, "SHT_GROUP": 17, "SHT_SYMTAB_SHNDX": 18,
-    "SHT_GNU_HASH": elf.SHT_GNU_HASH,
-}  # fmt: skip
-_SPECIAL_SECTIONS = {"SHN_UNDEF": elf.SHN_UNDEF, "SHN_ABS": elf.SHN_ABS, "SHN_COMMON": elf.SHN_COMMON}
-_SYMBOL_KINDS = {
-    name: number
-    for number, name in enumerate(
-        ("STT_NOTYPE", "STT_OBJECT", "STT_FUNC", "STT_SECTION", "STT_FILE", "STT_COMMON", "STT_TLS")
-    )
-} | {"STT_LOOS": 10}
-_BINDINGS = {"STB_LOCAL": elf.STB_LOCAL, "STB_GLOBAL": elf.STB_GLOBAL, "STB_WEAK": elf.STB_WEAK}
-_VISIBILITIES = {
-    name: number for number, name in enumerate(("STV_DEFAULT", "STV_INTERNAL", "STV_HIDDEN", "STV_PROTECTED"))
-}
-
-
-def _number(value: int | str, names: dict[str, int]) -> int:
-    if isinstance(value, int):
-        return value
-    if value not in names:
-        raise LinkError(f"{value} is not supported")
-    return names[value]
+def _text(table: bytes, offset: int) -> str:
+    return table[offset : table.index(b"\0", offset)].decode()
