@@ -1,0 +1,31 @@
+"""Programs: code objects and assembly text read into kernels of decoded instructions, edited, written back."""
+
+from asmevo.program.errors import (
+    EditError,
+    KernelNotFoundError,
+    NotAProgramError,
+    ProgramError,
+    UnreadableProgramError,
+    WriteError,
+)
+from asmevo.program.instruction import Decoded, Instruction, Operand
+from asmevo.program.kernel import Block, Kernel
+from asmevo.program.opening import open_program, read_program
+from asmevo.program.program import Program
+
+__all__ = [
+    "Block",
+    "Decoded",
+    "EditError",
+    "Instruction",
+    "Kernel",
+    "KernelNotFoundError",
+    "NotAProgramError",
+    "Operand",
+    "Program",
+    "ProgramError",
+    "UnreadableProgramError",
+    "WriteError",
+    "open_program",
+    "read_program",
+]

@@ -124,7 +124,9 @@ def _info(statement: Statement, family: str) -> OpcodeInfo:
         lds=any(modifier.name == "lds" for modifier in statement.modifiers),
         operands=len(statement.operands),
     )
-    return info if info is not None else _unknown_info(statement.mnemonic)
+    if info is None or "unlisted_def" in info.flags:  # a result that the text does not show
+        return _unknown_info(statement.mnemonic)
+    return info
 
 
 def _unknown_info(mnemonic: str) -> OpcodeInfo:

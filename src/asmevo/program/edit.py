@@ -164,3 +164,49 @@ class _Workbench:
         assert anchor is not None
         block, place = self._find(anchor)
         self.blocks[block].insert(place if before is not None else place + 1, instruction)
+
+
+def script_between(parent: Kernel, blocks: tuple[Block, ...], origin: str) -> EditScript:
+    """The script that makes `blocks` of the parent's: deletions, replacements, insertions, then one order a block.
+
+    Instructions are matched by id; both sides must have the same number of blocks.
+    """
+    edits: list[Move | Replace | Insert | Delete | Reorder] = []
+    for old, new in zip(parent.blocks, blocks, strict=True):
+        if old is not new:
+            edits += _block_edits(old, new)
+    return EditScript(base=parent.hash, kernel=parent.name, edits=tuple(edits), origin=origin)
+
+
+def _block_edits(old: Block, new: Block) -> list[Move | Replace | Insert | Delete | Reorder]:
+    before = {each.id: each for each in old.instructions}
+    after = {each.id: each for each in new.instructions}
+    gone = [each for each in old.instructions if each.id not in after]
+    edits: list[Move | Replace | Insert | Delete | Reorder] = []
+    for each in new.instructions:
+        if each.id in before and before[each.id].decoded is not each.decoded:
+            edits.append(Replace(id=each.id, code=each.decoded.code.hex(), text=each.text))
+    order = [each.id for each in old.instructions]
+    for place, each in enumerate(new.instructions):
+        if each.id not in before:
+            anchor, is_after = _anchor(new, place, before)
+            side = {"after": anchor} if is_after else {"before": anchor}
+            edits.append(Insert(id=each.id, code=each.decoded.code.hex(), text=each.text, **side))
+            order.insert(order.index(anchor) + (1 if is_after else 0), each.id)
+    for each in gone:
+        edits.append(Delete(id=each.id, text=each.text))
+        order.remove(each.id)
+    wanted = [each.id for each in new.instructions]
+    if order != wanted:
+        edits.append(Reorder(block=old.index, order=tuple(wanted)))
+    return edits
+
+
+def _anchor(new: Block, place: int, before: dict[int, Instruction]) -> tuple[int, bool]:
+    """An instruction that stands there already: the one in front, else the first parent instruction behind."""
+    if place > 0:
+        return new.instructions[place - 1].id, True
+    following = next((each.id for each in new.instructions[place + 1 :] if each.id in before), None)
+    if following is None:
+        raise EditError(f"block {new.index} has no instruction of the parent left to anchor at")
+    return following, False

@@ -34,10 +34,14 @@ class _Placed:
     decoded: Decoded
 
 
-def read_kernels(image: CodeObject) -> tuple[Kernel, ...]:
-    """All kernels and functions of an image, by address. Raises UnreadableProgramError."""
+def read_kernels(image: CodeObject, wave_size: int | None = None) -> tuple[Kernel, ...]:
+    """All kernels and functions of an image, by address.
+
+    `wave_size` is for code without a descriptor; by default it is what the kernels of the image say.
+    Raises UnreadableProgramError.
+    """
     target = load_target(image.target_id.name)
-    wave_size = _program_wave_size(image, target)
+    wave_size = wave_size or _program_wave_size(image, target)
     symbols = image.code_symbols or _symbols_without_table(image)
     return tuple(
         _read_kernel(image, symbol, _end_of(image, symbol, symbols), target, wave_size, number)

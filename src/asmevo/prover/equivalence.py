@@ -163,6 +163,8 @@ def _memory_difference(old: Block, before: Outcome, after: Outcome) -> Proof | N
 
 
 def _register_difference(old: Block, new: Block, before: Outcome, after: Outcome, live_out: int) -> Proof | None:
+    if before.controls != after.controls:
+        return Proof(Answer.DIFFERENT, f"block {old.index}: its control instructions changed", (old.index,))
     if before.branch != after.branch:
         last = old.instructions[-1]
         words = f"block {old.index}: `{last}` (#{last.id}) decides on another value"

@@ -15,7 +15,8 @@ encoding and its inputs, so two runs have the same final state only if they made
 same order. An `ordered` effect reads and renews the state of all spaces: nothing moves across it.
 
 Waits, no-ops and scheduling hints compute nothing and are passed over here; whether enough of them is
-left is what the waits and hazards gates establish.
+left is what the waits and hazards gates establish. Other control instructions (`s_setprio`) must be the
+same ones in the same order.
 """
 
 from __future__ import annotations
@@ -24,13 +25,9 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from asmevo.analysis.memory import MemoryEffect, memory_effect
+from asmevo.analysis.memory import SPACES, MemoryEffect, MemoryKind, memory_effect
 from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.registers import UNIT_COUNT, VECTOR_MASK, units_of
-
-SPACES = ("lds", "global", "scratch", "gds")
-# Scalar loads read the same memory as vector loads, through another cache.
-_SPACE_OF = {"scalar": "global"}
 
 _SILENT = frozenset(
     {
@@ -69,13 +66,9 @@ def step_of(decoded: Decoded) -> Step:
         outputs=outputs,
         silent=decoded.mnemonic in _SILENT,
         effect=effect,
-        reads_spaces=_spaces(effect.reads | effect.writes),
-        writes_spaces=_spaces(effect.writes),
+        reads_spaces=tuple(sorted(effect.touches)),
+        writes_spaces=tuple(sorted(effect.writes)),
     )
-
-
-def _spaces(names: frozenset[str]) -> tuple[str, ...]:
-    return tuple(sorted({_SPACE_OF.get(name, name) for name in names}))
 
 
 def _ordered_units(decoded: Decoded, *, written: bool) -> tuple[int, ...]:
@@ -113,6 +106,7 @@ class Outcome:
     registers: dict[int, int] = field(default_factory=dict)
     memory: dict[str, int] = field(default_factory=lambda: {s: UNIT_COUNT + n for n, s in enumerate(SPACES)})
     effects: list[tuple[int, Instruction]] = field(default_factory=list)
+    controls: list[int] = field(default_factory=list)
     branch: tuple[object, ...] | None = None
     unknown: Instruction | None = None
 
@@ -147,6 +141,8 @@ def run_block(instructions: Sequence[Instruction], values: Values) -> Outcome:
         elif step.writes_spaces:
             memory.update((space, number((space, first), 0)) for space in step.writes_spaces)
             outcome.effects.append((first, instruction))
+        elif step.effect.kind is MemoryKind.CONTROL:
+            outcome.controls.append(first)
         if "terminator" in instruction.decoded.info.flags:
             outcome.branch = (shape, instruction.target, first)
     return outcome

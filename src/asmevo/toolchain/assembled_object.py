@@ -1,36 +1,54 @@
 """Takes back what LLVM's compiler back end adds to a text that was assembled through it.
 
 The library assembles a text as the inline assembly of an empty module (see library.py). At the end of
-every module the AMDGPU back end writes, for a compiled program: padding behind the code (s_code_end or
-s_nop, for instruction prefetch), and a metadata note that lists the module's kernels - none. Neither is
-in the text, and a second note could be taken for the first by a loader. A label that `mark` puts at the
-end of the text tells where the text's own code ended, so that `restore` can take exactly the rest away.
+every module the AMDGPU back end writes what a compiled program needs: padding behind the code (s_code_end
+or s_nop, for instruction prefetch), a metadata note that lists the module's kernels - none -, symbols
+with the module's largest register counts - zero, in place of the text's -, and its own default code
+object version. None of that is in the text; a second note could be taken for the first by a loader, and
+zeroed register counts would reach the descriptors of kernels that make indirect calls.
 
-The room of what is taken away stays in the file unused; the alignment of .text stays at the cache line.
+So `prepare` puts a label behind the text's code and gives the text's register counts another name, and
+`restore` takes away what the back end added and gives the names back. The room of what is taken away
+stays in the file unused; the alignment of .text stays that of a cache line.
 """
 
 from __future__ import annotations
 
+import bisect
+import re
 import struct
 
 from asmevo.toolchain import elf_records as elf
 
 _LABEL = "asmevo.end.of.text"
+_COUNTS, _COUNTS_ALIAS = "amdgpu.max_num_", "asmevo.max_num_"  # of one length, so that columns stay
+_ADDED_SECTIONS = (".AMDGPU.gpr_maximums", ".note.GNU-stack")
 _NOTE_HEADER = struct.Struct("<III")
 _METADATA_NOTE = 32
 _NOTE_OWNER = b"AMDGPU\0\0"
+_VERSION = re.compile(r"^[ \t]*\.amdhsa_code_object_version[ \t]+(\d+)", re.M)
+_ABI_VERSIONS = {"4": 2, "5": 3, "6": 4}
+_ABI_VERSION_AT = 8
 # MessagePack: a map of three whose first entry is "amdhsa.kernels" with an empty list.
 _NO_KERNELS = b"\x83\xaeamdhsa.kernels\x90"
 
 
-def mark(source: str) -> str:
-    """The text with a label at the end of its code. Lines and columns of the text do not change."""
-    return f"{source}\n.text\n{_LABEL}:\n"
+def prepare(source: str) -> str:
+    """The text as the library must be given it. Lines and columns do not change."""
+    return f"{source.replace(_COUNTS, _COUNTS_ALIAS)}\n.text\n{_LABEL}:\n"
 
 
-def restore(content: bytes) -> bytes:
+def plain(message: str) -> str:
+    """A complaint about the prepared text, in the names of the text itself."""
+    return message.replace(_COUNTS_ALIAS, _COUNTS)
+
+
+def restore(content: bytes, source: str) -> bytes:
     """The object as the text alone would have made it."""
     image = bytearray(content)
+    versions = _VERSION.findall(source)
+    if versions and versions[-1] in _ABI_VERSIONS:
+        image[_ABI_VERSION_AT] = _ABI_VERSIONS[versions[-1]]
     headers_at, count, names_index = _header_fields(image)
     headers = [
         elf.SECTION_HEADER.unpack_from(image, headers_at + index * elf.SECTION_HEADER_SIZE) for index in range(count)
@@ -38,24 +56,30 @@ def restore(content: bytes) -> bytes:
     names_at = headers[names_index][4]
 
     def update(index: int, **fields: int) -> None:
-        values = dict(zip(_FIELDS, elf.SECTION_HEADER.unpack_from(image, headers_at + index * 64), strict=True))
-        elf.SECTION_HEADER.pack_into(image, headers_at + index * 64, *{**values, **fields}.values())
+        at = headers_at + index * elf.SECTION_HEADER_SIZE
+        values = dict(zip(_FIELDS, elf.SECTION_HEADER.unpack_from(image, at), strict=True))
+        elf.SECTION_HEADER.pack_into(image, at, *{**values, **fields}.values())
 
-    for index, header in enumerate(headers):
-        name_at, kind, _, _, offset, size, link, info, _, _ = header
+    for index, (name_at, kind, _, _, offset, size, link, info, _, _) in enumerate(headers):
+        name = _text(image, names_at + name_at)
         if kind == elf.SHT_SYMTAB:
-            found = _find_label(image, offset, size, headers[link][4])
-            if found is None:
-                continue
-            entry, section, end = found
-            update(section, size=end)
-            del image[offset + entry * elf.SYMBOL_SIZE : offset + (entry + 1) * elf.SYMBOL_SIZE]
-            image[offset + size - elf.SYMBOL_SIZE : offset + size - elf.SYMBOL_SIZE] = bytes(elf.SYMBOL_SIZE)
-            update(index, size=size - elf.SYMBOL_SIZE, info=info - 1)
-            _renumber(image, headers, entry)
-        elif kind == elf.SHT_NOTE and image.startswith(b".note\0", names_at + name_at):
+            symbol_names_at = headers[link][4]
+            removed = _added_symbols(image, offset, size, symbol_names_at)
+            for added in removed:
+                _, _, _, section, value, _ = elf.SYMBOL.unpack_from(image, offset + added * elf.SYMBOL_SIZE)
+                if section < elf.SHN_LORESERVE:  # the label at the end of the code
+                    update(section, size=value)
+            _remove_symbols(image, offset, size, removed)
+            _renumber(image, headers, removed)
+            room = elf.SYMBOL_SIZE * len(removed)
+            update(index, size=size - room, info=info - len(removed))
+            names = slice(symbol_names_at, symbol_names_at + headers[link][5])
+            image[names] = image[names].replace(_COUNTS_ALIAS.encode(), _COUNTS.encode())
+        elif name == ".note":
             kept = _without_empty_metadata(image[offset : offset + size])
             update(index, size=kept, kind=kind if kept else elf.SHT_NULL)
+        elif name in _ADDED_SECTIONS and not size and name not in source:
+            update(index, kind=elf.SHT_NULL)
     return bytes(image)
 
 
@@ -67,26 +91,33 @@ def _header_fields(image: bytearray) -> tuple[int, int, int]:
     return fields[6], fields[12], fields[13]
 
 
-def _find_label(image: bytearray, offset: int, size: int, names_at: int) -> tuple[int, int, int] | None:
-    """The label's place in the symbol table, its section and its value."""
-    wanted = _LABEL.encode() + b"\0"
+def _text(image: bytearray, at: int) -> str:
+    return image[at : image.index(0, at)].decode()
+
+
+def _added_symbols(image: bytearray, offset: int, size: int, names_at: int) -> list[int]:
+    """The places in the symbol table of what the text did not define."""
     entries = elf.SYMBOL.iter_unpack(image[offset : offset + size])
-    for index, (name_at, _, _, section, value, _) in enumerate(entries):
-        if image.startswith(wanted, names_at + name_at):
-            return index, section, value
-    return None
+    names = (_text(image, names_at + entry[0]) for entry in entries)
+    return [index for index, name in enumerate(names) if name == _LABEL or name.startswith(_COUNTS)]
 
 
-def _renumber(image: bytearray, headers: list[tuple[int, ...]], removed: int) -> None:
-    """Relocations name symbols by number, and those behind the removed one have moved up."""
+def _remove_symbols(image: bytearray, offset: int, size: int, removed: list[int]) -> None:
+    kept = [index for index in range(size // elf.SYMBOL_SIZE) if index not in removed]
+    entries = [image[offset + index * elf.SYMBOL_SIZE :][: elf.SYMBOL_SIZE] for index in kept]
+    image[offset : offset + size] = b"".join(entries).ljust(size, b"\0")
+
+
+def _renumber(image: bytearray, headers: list[tuple[int, ...]], removed: list[int]) -> None:
+    """Relocations name symbols by number, and those behind a removed one have moved up."""
     for header in headers:
         kind, offset, size = header[1], header[4], header[5]
         if kind != elf.SHT_RELA:
             continue
         for at in range(offset, offset + size, elf.RELA_SIZE):
             place, info, addend = elf.RELA.unpack_from(image, at)
-            if info >> 32 > removed:
-                elf.RELA.pack_into(image, at, place, info - (1 << 32), addend)
+            info -= bisect.bisect_left(removed, info >> 32) << 32
+            elf.RELA.pack_into(image, at, place, info, addend)
 
 
 def _without_empty_metadata(notes: bytearray) -> int:

@@ -208,10 +208,11 @@ class LibraryToolchain:
     def assemble(self, source: str, processor: Processor, file: str = "<source>") -> bytes:
         """See Toolchain.assemble."""
         with _Session() as session:
-            content = session.emit(session.module_of_assembly(assembled_object.mark(source)), processor)
+            content = session.emit(session.module_of_assembly(assembled_object.prepare(source)), processor)
             if content is None:
-                raise AssemblyError(_as_diagnostics(session.complaints, file))
-            return assembled_object.restore(content)
+                complaints = [assembled_object.plain(text) for text in session.complaints]
+                raise AssemblyError(_as_diagnostics(complaints, file))
+            return assembled_object.restore(content, source)
 
     def disassemble(self, code: bytes, processor: Processor, address: int = 0) -> list[DecodedWord]:
         """See Toolchain.disassemble."""

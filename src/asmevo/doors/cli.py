@@ -1,0 +1,184 @@
+"""The command line. Each command reads, asks the rooms below, and prints; it decides nothing itself.
+
+Heavy imports stand inside the commands, so that `asmevo --help` and every start stay quick.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from asmevo.doors.exits import BAD_INPUT, DEFINITE_NO, GOOD, sentences
+
+app = typer.Typer(
+    name="asmevo",
+    help="Makes AMD GPU kernels faster at the instruction level and never ships a change it could not verify.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+_File = Annotated[Path, typer.Argument(help="A code object (.hsaco, .co, .o) or LLVM-syntax assembly (.s).")]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+_Kernel = Annotated[str | None, typer.Option("--kernel", "-k", help="Only kernels whose name matches this glob.")]
+_Gpu = Annotated[str | None, typer.Option("--gpu", help="The target, where the file does not name one.")]
+_Out = Annotated[Path, typer.Option("-o", "--output", help="The file to write.")]
+
+
+def _print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=1))
+
+
+@app.command()
+def doctor(as_json: _Json = False) -> None:
+    """What is installed, what each missing part would add, and how to get it."""
+    from asmevo.doors.doctor import examine
+    from asmevo.report.tables import print_doctor
+
+    parts = examine()
+    if as_json:
+        _print_json([part.to_dict() for part in parts])
+    else:
+        print_doctor(parts)
+    raise typer.Exit(GOOD if all(part.found or part.optional for part in parts) else DEFINITE_NO)
+
+
+@app.command()
+def targets(
+    name: Annotated[str | None, typer.Argument(help="Show this GPU's facts with their sources.")] = None,
+    as_json: _Json = False,
+) -> None:
+    """Supported GPUs and their facts with sources."""
+    from dataclasses import asdict
+
+    from asmevo.report.tables import print_target, print_targets
+    from asmevo.target import describe, load_target, target_names
+
+    with sentences():
+        if name is None:
+            found = [load_target(each) for each in target_names()]
+            if as_json:
+                _print_json([{"name": t.name, "products": t.products.value, "family": t.family.value} for t in found])
+            else:
+                print_targets(found)
+            return
+        target = load_target(name)
+        rows = describe(target)
+        if as_json:
+            _print_json({"name": target.name, "facts": [asdict(row) for row in rows]})
+        else:
+            print_target(target, rows)
+
+
+@app.command()
+def inspect(file: _File, kernel: _Kernel = None, gpu: _Gpu = None, as_json: _Json = False) -> None:
+    """One line a kernel: instructions, registers, LDS, scratch, occupancy and what limits it."""
+    from asmevo.program import open_program
+    from asmevo.report.inspection import inspect_kernel
+    from asmevo.report.tables import print_inspection
+
+    with sentences():
+        program = open_program(file, gpu=gpu)
+        rows = [inspect_kernel(each) for each in program.select(kernel)]
+    if as_json:
+        _print_json({"file": str(file), "target": program.target.name, "notes": list(program.notes), "kernels": rows})
+    else:
+        print_inspection(program, rows)
+
+
+@app.command()
+def disasm(file: _File, output: _Out, gpu: _Gpu = None) -> None:
+    """Writes assembly text that `asmevo asm` turns into the same bytes."""
+    from asmevo.program import disassemble, open_program, write_file_atomically
+
+    with sentences():
+        text = disassemble(open_program(file, gpu=gpu))
+        write_file_atomically(output, text.encode())
+
+
+@app.command()
+def asm(file: _File, output: _Out, gpu: _Gpu = None) -> None:
+    """Assembles and links LLVM-syntax text into a code object."""
+    from asmevo.program import assemble_text, write_file_atomically
+
+    with sentences():
+        try:
+            text = file.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            typer.echo(f"asmevo: {file}: not text", err=True)
+            raise typer.Exit(BAD_INPUT) from None
+        write_file_atomically(output, assemble_text(text, str(file), gpu=gpu))
+
+
+@app.command()
+def optimize(
+    file: _File,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The patch to write.")],
+    kernel: _Kernel = None,
+    gpu: _Gpu = None,
+    level: Annotated[str, typer.Option(help="draft or standard: which gates a candidate must pass.")] = "standard",
+    budget: Annotated[float, typer.Option(help="Seconds to search.", min=1.0)] = 45.0,
+    seed: Annotated[int, typer.Option(help="The same seed tries the same things in the same order.")] = 0,
+    ledger: Annotated[Path, typer.Option(help="Where runs are recorded.")] = Path(".asmevo") / "runs",
+    as_json: _Json = False,
+) -> None:
+    """Searches for faster versions of one kernel; every offer has passed all gates."""
+    from asmevo.program import KernelNotFoundError, open_program, write_file_atomically
+    from asmevo.report.progress import search_progress
+    from asmevo.report.tables import print_patch
+    from asmevo.search import Ledger, Level, SearchOptions
+    from asmevo.search import optimize as search
+
+    with sentences():
+        if level not in {each.value for each in Level}:
+            typer.echo(f"asmevo: --level is one of {', '.join(e.value for e in Level)}, not {level}", err=True)
+            raise typer.Exit(BAD_INPUT)
+        program = open_program(file, gpu=gpu)
+        chosen = program.select(kernel)
+        if len(chosen) != 1:
+            names = ", ".join(each.name for each in chosen)
+            raise KernelNotFoundError(str(file), f"choose one kernel with --kernel; there are: {names}")
+        options = SearchOptions(level=Level(level), budget=budget, seed=seed)
+        with search_progress(quiet=as_json) as tell:
+            run = search(program, chosen[0], options, Ledger(ledger), tell)
+        write_file_atomically(output, run.patch.to_json().encode())
+    if as_json:
+        _print_json(json.loads(run.patch.to_json()) | {"run": run.id})
+    else:
+        print_patch(run.patch, run)
+    raise typer.Exit(GOOD if run.patch.candidates else DEFINITE_NO)
+
+
+@app.command()
+def apply(
+    patch: Annotated[Path, typer.Argument(help="A patch that `asmevo optimize` wrote.")],
+    file: _File,
+    output: _Out,
+    candidate: Annotated[int, typer.Option(help="Which of the patch's candidates, best first.", min=1)] = 1,
+    gpu: _Gpu = None,
+    as_json: _Json = False,
+) -> None:
+    """Writes the patched file; refuses a file that is not the patch's base, and judges the candidate again."""
+    from asmevo.program import write_file_atomically
+    from asmevo.search import apply_patch, read_patch
+
+    with sentences():
+        applied = apply_patch(read_patch(patch), file, candidate, gpu=gpu)
+        if applied.data is not None:
+            write_file_atomically(output, applied.data)
+    if as_json:
+        _print_json({"written": str(output) if applied.data else None, "verdicts": applied.verdicts})
+    elif applied.data is not None:
+        typer.echo(f"{output}: candidate {candidate} of {patch}, {len(applied.verdicts)} gates passed")
+    else:
+        last = applied.verdicts[-1]
+        typer.echo(f"asmevo: {patch}: gate {last['gate']} {last['kind']}: {last['reason']}", err=True)
+    raise typer.Exit(GOOD if applied.data is not None else DEFINITE_NO)
+
+
+def main() -> None:
+    """The entry point of the `asmevo` command."""
+    app()

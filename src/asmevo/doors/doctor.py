@@ -1,0 +1,75 @@
+"""What is installed: each part that the project can use, what it adds, and how to get it when it is missing."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from asmevo.toolchain import ToolchainError, toolchain
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part: whether it is there, what it adds, and how to get it."""
+
+    name: str
+    found: bool
+    optional: bool
+    detail: str
+    adds: str
+    get: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON data."""
+        return asdict(self)
+
+
+def examine() -> list[Part]:
+    """All parts, those that the project cannot do without first."""
+    return [_llvm(), _package("tinygrad", "AMD's instruction pseudocode"), _clang(), _llvm_mca(), _gpu()]
+
+
+def _package(name: str, adds: str) -> Part:
+    try:
+        version, found = importlib.metadata.version(name), True
+    except importlib.metadata.PackageNotFoundError:
+        version, found = "not installed", False
+    return Part(name, found, False, version, adds, f"pip install {name}")
+
+
+def _llvm() -> Part:
+    adds = "assembling, disassembling and linking"
+    directory = os.environ.get("ASMEVO_LLVM")
+    where = f"tools in {directory} (ASMEVO_LLVM)" if directory else "in process, rocm-llvm-python"
+    try:
+        return Part("LLVM", True, False, f"{toolchain().version}, {where}", adds, "")
+    except (ToolchainError, OSError) as error:
+        return Part("LLVM", False, False, str(error), adds, "pip install rocm-llvm-python")
+
+
+def _clang() -> Part:
+    from asmevo.toolchain.clang import find_clang
+
+    adds = "compiling OpenCL C; everything else works without it"
+    try:
+        directory = os.environ.get("ASMEVO_LLVM")
+        path = find_clang(Path(directory) if directory else None)
+        return Part("clang", True, True, path.name, adds, "")
+    except ToolchainError:
+        return Part("clang", False, True, "not found", adds, "install clang 18 or newer (Debian: apt install clang)")
+
+
+def _llvm_mca() -> Part:
+    found = next((name for name in ("llvm-mca", "llvm-mca-22", "llvm-mca-21") if shutil.which(name)), None)
+    adds = "the baseline of the candidates benchmark"
+    return Part("llvm-mca", found is not None, True, found or "not found", adds, "install llvm (Debian: apt install llvm)")
+
+
+def _gpu() -> Part:
+    found = Path("/dev/kfd").exists()
+    adds = "measuring on hardware; without one, verdicts rest on proofs and checks"
+    return Part("AMD GPU", found, True, "/dev/kfd" if found else "none", adds, "an AMD GPU with ROCm's kernel driver")

@@ -1,0 +1,51 @@
+"""What a gate is: a judge of candidates that a proposer cannot talk to.
+
+A gate answers accepted, rejected or undecided, with evidence that can be checked again. What a gate
+cannot decide counts as "no": it fails closed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from typing import Any, Protocol
+
+from asmevo.program.candidate import Candidate
+
+
+class VerdictKind(Enum):
+    """The three answers."""
+
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A gate's answer: one sentence, the instructions it is about (ids), and evidence as plain data."""
+
+    gate: str
+    kind: VerdictKind
+    reason: str
+    instructions: tuple[int, ...] = ()
+    evidence: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the candidate may go on."""
+        return self.kind is VerdictKind.ACCEPTED
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON data."""
+        return asdict(self) | {"kind": self.kind.value, "instructions": list(self.instructions)}
+
+
+class Gate(Protocol):
+    """One gate, made for one parent kernel so that the parent is analysed once."""
+
+    name: str
+
+    def judge(self, candidate: Candidate) -> Verdict:
+        """The verdict about one candidate. Never raises for a bad candidate."""
+        ...

@@ -1,0 +1,62 @@
+"""The ordered row of gates. The first gate that does not accept ends it; its reason is the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from asmevo.checks.hazards import check_hazards
+from asmevo.checks.resources import check_resources
+from asmevo.checks.waits import check_waits
+from asmevo.gates.assemble import AssembleGate
+from asmevo.gates.equivalence import EquivalenceGate
+from asmevo.gates.findings_gate import FindingsGate
+from asmevo.gates.gate import Gate, Verdict
+from asmevo.gates.waits import WaitsGate
+from asmevo.program.candidate import Candidate
+from asmevo.program.kernel import Kernel
+
+
+class Level(Enum):
+    """How much is asked of a candidate. `draft` leaves equivalence out and is for looking around only."""
+
+    DRAFT = "draft"
+    STANDARD = "standard"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """All verdicts about one candidate, in the order of the gates; the last one decided."""
+
+    candidate: Candidate
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def accepted(self) -> bool:
+        """Whether every gate accepted."""
+        return all(verdict.accepted for verdict in self.verdicts)
+
+
+class Pipeline:
+    """The gates of one level, made for one parent kernel."""
+
+    def __init__(self, parent: Kernel, level: Level = Level.STANDARD) -> None:
+        self.parent = parent
+        self.level = level
+        self.gates: list[Gate] = [
+            AssembleGate(parent),
+            WaitsGate(parent, check_waits),
+            FindingsGate("hazards", parent, check_hazards, "every hazard has the wait states it needs"),
+            FindingsGate("resources", parent, check_resources, "registers, descriptor and note agree"),
+        ]
+        if level is not Level.DRAFT:
+            self.gates.append(EquivalenceGate(parent))
+
+    def judge(self, candidate: Candidate) -> Judgement:
+        """Sends a candidate through the gates until one does not accept."""
+        verdicts = []
+        for gate in self.gates:
+            verdicts.append(gate.judge(candidate))
+            if not verdicts[-1].accepted:
+                break
+        return Judgement(candidate, tuple(verdicts))

@@ -1,0 +1,53 @@
+"""Offload bundles (fat binaries): several code objects in one file, one for each target.
+
+Layout, clang's documentation "ClangOffloadBundler": the magic, the number of entries (8 bytes), and for
+each entry offset, size and length of the id (8 bytes each) and the id itself; all little endian.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from asmevo.program.errors import NotAProgramError, UnreadableProgramError
+
+_MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
+_MOST_ENTRIES = 4096
+
+
+def is_bundle(data: bytes) -> bool:
+    """Whether the bytes are an uncompressed bundle."""
+    return data.startswith(_MAGIC)
+
+
+def unbundle(data: bytes, file: str) -> tuple[bytes, str]:
+    """The one AMDGPU code object of a bundle, and a note that names it.
+
+    Raises NotAProgramError, listing the entries, when there is not exactly one, and
+    UnreadableProgramError for a damaged bundle.
+    """
+    entries = _entries(data, file)
+    gpus = [(name, content) for name, content in entries if "amdgcn" in name and content]
+    if len(gpus) != 1:
+        listed = ", ".join(name for name, _ in entries) or "nothing"
+        many = "several AMDGPU code objects" if gpus else "no AMDGPU code object"
+        words = f"an offload bundle with {many}; unpack one with clang-offload-bundler --unbundle; it holds: {listed}"
+        raise NotAProgramError(file, words)
+    name, content = gpus[0]
+    return content, f"{file}: an offload bundle; its entry {name} was read"
+
+
+def _entries(data: bytes, file: str) -> list[tuple[str, bytes]]:
+    try:
+        place = len(_MAGIC) + 8
+        (count,) = struct.unpack_from("<Q", data, len(_MAGIC))
+        found = []
+        for _ in range(min(count, _MOST_ENTRIES)):
+            offset, size, length = struct.unpack_from("<QQQ", data, place)
+            place += 24
+            if place + length > len(data) or offset + size > len(data):
+                raise UnreadableProgramError(file, "a damaged or cut-off offload bundle")
+            found.append((data[place : place + length].decode(errors="replace"), data[offset : offset + size]))
+            place += length
+        return found
+    except struct.error as error:
+        raise UnreadableProgramError(file, "a damaged or cut-off offload bundle") from error

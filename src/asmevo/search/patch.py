@@ -1,0 +1,91 @@
+"""The patch document: what an optimisation offers, with everything that is needed to judge and apply it.
+
+One JSON document, `schema: asmevo.patch/1`. It names the file it is for by hash, holds up to three
+candidates best first, and for each its edits, a sentence, registers, occupancy and cycles before and
+after, and every gate's verdict with evidence.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from asmevo.program import ProgramError
+from asmevo.program.edit import EditScript
+
+SCHEMA: Literal["asmevo.patch/1"] = "asmevo.patch/1"
+
+
+class PatchError(ProgramError):
+    """A patch document cannot be read or does not fit the file."""
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Measures(_Model):
+    """One version of the kernel in numbers. Cycles are the cycle model's, for one wave."""
+
+    instructions: int
+    code_bytes: int
+    waits: int
+    nops: int
+    vgprs: int
+    agprs: int
+    sgprs: int
+    occupancy: int
+    limiter: str
+    cycles: float
+    cycles_per_iteration: dict[str, float]
+    pressure_profile: tuple[int, ...]
+
+
+class PatchCandidate(_Model):
+    """One offer. `why` says what makes it faster, `relies_on` what must hold for that."""
+
+    rank: int
+    script: EditScript
+    why: str
+    relies_on: str
+    after: Measures
+    predicted_gain: float
+    verdicts: tuple[dict[str, Any], ...]
+
+
+class Patch(_Model):
+    """The document. `before` are the measures of the kernel as it came; `launch` the smallest launch that runs it."""
+
+    schema_: Literal["asmevo.patch/1"] = Field(alias="schema")
+    tool_version: str
+    base: str
+    file: str
+    target: str
+    kernel: str
+    kernel_hash: str
+    seed: int
+    level: str
+    before: Measures
+    candidates: tuple[PatchCandidate, ...]
+    estimate_note: str
+    launch: str | None = None
+
+    def to_json(self) -> str:
+        """The document as it is written."""
+        return self.model_dump_json(indent=1, by_alias=True) + "\n"
+
+
+def read_patch(path: Path) -> Patch:
+    """Reads a patch document. Raises PatchError in one sentence."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PatchError(str(path), f"cannot be read as a patch ({error.__class__.__name__})") from error
+    try:
+        return Patch.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise PatchError(str(path), f"not a patch of schema {SCHEMA}: {place or 'document'}: {first['msg']}") from error
