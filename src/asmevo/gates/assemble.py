@@ -7,27 +7,13 @@ their old order and with their old bytes; and the code can be laid out, i.e. eve
 
 from __future__ import annotations
 
-import functools
-
 from asmevo.gates.gate import Verdict, VerdictKind
 from asmevo.program import WriteError, encode_kernel
 from asmevo.program.candidate import Candidate
-from asmevo.program.codeobject import CodeObject
 from asmevo.program.decode import UNKNOWN, DecodingContext
-from asmevo.program.instruction import Decoded, Instruction
+from asmevo.program.instruction_text import assembles_back
+from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Kernel
-from asmevo.toolchain import AssemblyError, toolchain
-
-
-@functools.lru_cache(maxsize=4096)
-def assembles_back(decoded: Decoded, context: DecodingContext) -> bool:
-    """Whether LLVM makes the same bytes of the instruction's text."""
-    try:
-        obj = toolchain().assemble(f"{decoded.text}\n", context.processor, "<candidate>")
-    except AssemblyError:
-        return False
-    sections = CodeObject(obj, "<candidate>").sections
-    return any(section.name == ".text" and section.data.startswith(decoded.code) for section in sections)
 
 
 class AssembleGate:

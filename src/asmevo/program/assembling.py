@@ -1,8 +1,4 @@
-"""From source text to an object, exactly as a plain assembler would make it, with the line of every byte.
-
-Two things that LLVM as a library adds on its own account are taken off again: the padding that its
-compiler part puts behind `.text`, and a code object version other than the text's. The end of `.text` is
-measured by a label behind the last line whose address is written into a section that linkers drop.
+"""From source text to an object, with the line of every byte.
 
 Lines are found by measuring too: a second copy of the text has a label of its own before each statement,
 and its symbol table says where each statement's bytes begin. Labels make no code, and the copy counts only
@@ -26,9 +22,6 @@ _MEASURES = ".asmevo.measures"
 _LINE_LABEL = "asmevo.line."
 _PREFETCH = "instprefsize("
 _PREFETCH_LINE_BYTES = 128  # LLVM AMDGPUBaseInfo getInstCacheLineSize: 128 bytes from gfx11 on
-_ABI_VERSION = {2: 0, 3: 1, 4: 2, 5: 3, 6: 4}  # e_ident[EI_ABIVERSION] by code object version, user guide
-_IDENT_ABI = 8
-_SECTION_SIZE_FIELD = 32  # offset of sh_size in an ELF64 section header
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +38,18 @@ def assemble_source(source: SourceText, file: str) -> AssembledSource:
     if expressions:
         numbers = _measure_prefetch(source, expressions, file)
         source = replace(source, assembled=_replace_prefetch(source.assembled, numbers))
-    return AssembledSource(_assemble(source, source.assembled, (), file)[0], source)
+    return AssembledSource(toolchain().assemble(source.assembled, source.processor, file), source)
+
+
+def assemble_first(variants: list[SourceText], file: str) -> AssembledSource:
+    """The object of the first variant that assembles. Raises UnreadableProgramError about the likeliest one."""
+    refusals: list[UnreadableProgramError] = []
+    for variant in variants:
+        try:
+            return assemble_source(variant, file)
+        except AssemblyError as error:
+            refusals.append(explain_refusal(error, variant, file))
+    raise refusals[0]
 
 
 def explain_refusal(error: AssemblyError, source: SourceText, file: str) -> UnreadableProgramError:
@@ -61,21 +65,12 @@ def explain_refusal(error: AssemblyError, source: SourceText, file: str) -> Unre
     return UnreadableProgramError(file, words, first.line if statement else None)
 
 
-def _assemble(source: SourceText, text: str, measures: tuple[str, ...], file: str) -> tuple[bytes, list[int]]:
-    """The object, its `.text` cut to what the text says, and the values of `measures`."""
+def _measure(source: SourceText, text: str, measures: list[str], file: str) -> list[int]:
+    """The values of expressions that the text's end knows, read back from a section that linkers drop."""
     quads = "".join(f"\t.quad {measure}\n" for measure in measures)
-    tail = f'\n\t.text\n.Lasmevo_text_end:\n\t.section {_MEASURES},"e",@progbits\n\t.quad .Lasmevo_text_end\n{quads}'
-    data = bytearray(toolchain().assemble(text + tail, source.processor, file))
-    image = CodeObject(bytes(data), file)
-    section = next(section for section in image.sections if section.name == _MEASURES)
-    end = next(each.addend for each in image.relocations if each.section == section.index and each.offset == 0)
-    code = next(section for section in image.sections if section.name == ".text")
-    if end < code.size:
-        headers_at, header_size = struct.unpack_from("<Q", data, 40)[0], struct.unpack_from("<H", data, 58)[0]
-        struct.pack_into("<Q", data, headers_at + code.index * header_size + _SECTION_SIZE_FIELD, end)
-    if source.version is not None:
-        data[_IDENT_ABI] = _ABI_VERSION.get(source.version, data[_IDENT_ABI])
-    return bytes(data), list(struct.unpack_from(f"<{len(measures)}Q", section.data, 8))
+    data = toolchain().assemble(f'{text}\n\t.section {_MEASURES},"e",@progbits\n{quads}', source.processor, file)
+    section = next(section for section in CodeObject(data, file).sections if section.name == _MEASURES)
+    return list(struct.unpack_from(f"<{len(measures)}Q", section.data))
 
 
 def _prefetch_expressions(text: str) -> list[tuple[int, int, str]]:
@@ -103,7 +98,7 @@ def _replace_prefetch(text: str, numbers: list[int]) -> str:
 def _measure_prefetch(source: SourceText, expressions: list[tuple[int, int, str]], file: str) -> list[int]:
     """What newer compilers mean by `instprefsize(bytes)`: instruction cache lines, as many as the field can say."""
     plain = _replace_prefetch(source.assembled, [0] * len(expressions))
-    _, sizes = _assemble(source, plain, tuple(argument for _, _, argument in expressions), file)
+    sizes = _measure(source, plain, [argument for _, _, argument in expressions], file)
     most = (1 << (8 if source.gpu.startswith("gfx12") else 6)) - 1
     return [min(-(-size // _PREFETCH_LINE_BYTES), most) for size in sizes]
 
@@ -130,7 +125,7 @@ def line_table(assembled: AssembledSource, file: str) -> LineTable | None:
             line = lines[number - 1]
             lines[number - 1] = f"{line[: scanned.start]} {_LINE_LABEL}{number}: {line[scanned.start :]}"
     try:
-        data, _ = _assemble(assembled.source, "\n".join(lines), (), file)
+        data = toolchain().assemble("\n".join(lines), assembled.source.processor, file)
     except AssemblyError:
         return None
     labelled, plain = CodeObject(data, file), CodeObject(assembled.data, file)

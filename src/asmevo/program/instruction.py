@@ -151,12 +151,16 @@ class Reference:
 
     `address` is a virtual address of the image (bytes), `getpc` the id of the `s_getpc_b64`; `high`
     says whether this is the upper half of the 64-bit difference. `symbol` names what is there, if known.
+
+    In a relocatable object the reference is still `open`: the linker fills the literal in, `symbol` says
+    with what, and `address` is the literal's own offset in its section.
     """
 
     address: int
     getpc: int
     high: bool
     symbol: str = ""
+    open: bool = False
 
 
 REGISTER_LETTERS = {"v": RegisterFile.VGPR, "a": RegisterFile.AGPR, "s": RegisterFile.SGPR, "ttmp": RegisterFile.TTMP}

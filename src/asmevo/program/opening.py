@@ -12,8 +12,7 @@ from pathlib import Path
 from asmevo.program.assembling import (
     AssembledSource,
     LineTable,
-    assemble_source,
-    explain_refusal,
+    assemble_first,
     line_table,
 )
 from asmevo.program.bundle import is_bundle, unbundle
@@ -23,7 +22,7 @@ from asmevo.program.kernel import Block, Kernel
 from asmevo.program.program import Program
 from asmevo.program.reading import read_kernels
 from asmevo.program.source import SourceText, refuse_foreign_text, source_variants
-from asmevo.toolchain import AssemblyError, LinkError, toolchain
+from asmevo.toolchain import LinkError, toolchain
 
 _TEXT_BYTES = frozenset(range(32, 256)) | {9, 10, 12, 13, 27}
 
@@ -98,7 +97,7 @@ def _read_text(text: str, data: bytes, file: str, gpu: str | None) -> Program:
     if not text.strip():
         raise NotAProgramError(file, "the file has no text in it")
     variants, notes = source_variants(text, file, gpu)
-    assembled = _first_that_assembles(variants, file)
+    assembled = assemble_first(variants, file)
     image, more_notes = _linked(assembled, file)
     kernels = _kernels(image, assembled.source.wave_size)
     table = line_table(assembled, file)
@@ -107,16 +106,6 @@ def _read_text(text: str, data: bytes, file: str, gpu: str | None) -> Program:
     else:
         kernels = tuple(_with_lines(kernel, table, image) for kernel in kernels)
     return Program(file, data, image, kernels, assembled.source, (*notes, *more_notes))
-
-
-def _first_that_assembles(variants: list[SourceText], file: str) -> AssembledSource:
-    refusals: list[UnreadableProgramError] = []
-    for variant in variants:
-        try:
-            return assemble_source(variant, file)
-        except AssemblyError as error:
-            refusals.append(explain_refusal(error, variant, file))
-    raise refusals[0]
 
 
 def _linked(assembled: AssembledSource, file: str) -> tuple[CodeObject, tuple[str, ...]]:

@@ -23,7 +23,7 @@ _WAVE32_FIELD = "wavefront_size32"
 _DWORD = 4  # bytes; branches count in dwords from the end of the branch
 _LOW_ADDS = frozenset({"s_add_u32", "s_add_co_u32"})
 _HIGH_ADDS = frozenset({"s_addc_u32", "s_add_co_ci_u32"})
-_LITERAL_SOURCE = 0xFF  # the source encoding that says "a 32-bit literal follows"
+_WITH_LITERAL = 8  # bytes of a scalar instruction with a 32-bit literal behind it
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +186,8 @@ def _follow_getpc(image: CodeObject, placed: list[_Placed], instructions: list[I
 
 def _adds_literal(decoded: Decoded, mask: int) -> bool:
     into, left, right = decoded.operands[:3]
+    if decoded.size != _WITH_LITERAL:
+        return False  # an inline constant, which no linker fills in
     registers_match = all(o.registers is not None and o.registers.mask == mask for o in (into, left))
     return registers_match and right.is_literal
 
@@ -223,7 +225,7 @@ def _open_references(
         if 0 <= place < len(placed) and relocation.offset < starts[place] + placed[place].decoded.size:
             name = f"{relocation.symbol}+{relocation.addend}" if relocation.addend else relocation.symbol
             high = instructions[place].mnemonic in _HIGH_ADDS
-            reference = Reference(relocation.offset, getpcs[place], high, name)
+            reference = Reference(relocation.offset, getpcs[place], high, name, open=True)
             instructions[place] = replace(instructions[place], reference=reference)
     return instructions
 

@@ -22,6 +22,10 @@ _VERSION_LINE = re.compile(r"^[ \t]*\.amdhsa_code_object_version[ \t]+(\d+)", re
 _WAVE_DIRECTIVE = re.compile(r"^[ \t]*\.amdhsa_wavefront_size32[ \t]+([01])\b", re.M)
 _WAVE_IN_METADATA = re.compile(r"^[ \t-]*\.wavefront_size:[ \t]+(32|64)\b", re.M)
 _HALF_REGISTER = re.compile(r"\bv(\d+|\[[^\]\n]*\])\.[lh]\b")
+_OUR_WAVE = re.compile(r"^; asmevo: wavefront size (32|64)$", re.M)
+_OUR_HALVES = re.compile(r"^; asmevo: 16-bit halves$", re.M)
+_DEPCTR = re.compile(r"\b(s_wait_alu|s_waitcnt_depctr)([ \t]+)((?:depctr_\w+\([ \t]*\w+[ \t]*\)[ \t,&|]*)+)", re.I)
+_DEPCTR_FIELD = re.compile(r"depctr_(\w+)\([ \t]*(\w+)[ \t]*\)", re.I)
 _HALVES_FAMILIES = ("gfx11", "gfx12", "gfx1250")  # where LLVM has the feature `real-true16`
 
 # (what to look for at the start of a line, what it means); the first that is found is reported.
@@ -104,7 +108,7 @@ def source_variants(text: str, file: str, gpu: str | None) -> tuple[list[SourceT
     """
     target_id, line = _target_id(text, file, gpu)
     target = load_target(target_id.name)
-    assembled = _respell_target(text, target_id)
+    assembled = respell_depctr(_respell_target(text, target_id), target)
     found = _VERSION_LINE.search(text)
     version = int(found[1]) if found else None
     base = SourceText(text, assembled, Processor(target.name), str(target_id), target.default_wave_size, version)
@@ -148,9 +152,29 @@ def _respell_target(text: str, target_id: TargetId) -> str:
     return _TARGET_LINE.sub(lambda found: f"{found[1]}{spelled}{found[3]}", text)
 
 
+def respell_depctr(text: str, target: Target) -> str:
+    """Named fields of `s_waitcnt_depctr` as a number.
+
+    LLVM computes what the fields that are not named hold once in a process, for whichever target comes
+    first, and keeps that for all others; so within one process only a number is safe.
+    """
+
+    def as_number(found: re.Match[str]) -> str:
+        try:
+            fields = {name.lower(): int(value, 0) for name, value in _DEPCTR_FIELD.findall(found[3])}
+            return f"{found[1]}{found[2]}{target.encode_depctr(fields):#x}"
+        except ValueError:
+            return found[0]  # LLVM says what is wrong with it
+
+    return _DEPCTR.sub(as_number, text)
+
+
 def _wave_sizes(text: str, file: str, target: Target) -> list[int]:
     if len(target.wave_sizes) == 1:
         return [target.default_wave_size]
+    ours = _OUR_WAVE.search(text)
+    if ours is not None:
+        return [int(ours[1])]
     said = {32 if value == "1" else 64 for value in _WAVE_DIRECTIVE.findall(text)}
     said = said or {int(value) for value in _WAVE_IN_METADATA.findall(text)}
     if len(said) > 1:
@@ -165,7 +189,7 @@ def _wave_sizes(text: str, file: str, target: Target) -> list[int]:
 def _halves(text: str, target: Target) -> list[bool]:
     if target.family.value not in _HALVES_FAMILIES:
         return [False]
-    return [True] if _HALF_REGISTER.search(text) else [False, True]
+    return [True] if _HALF_REGISTER.search(text) or _OUR_HALVES.search(text) else [False, True]
 
 
 def _processor(target: Target, target_id: TargetId, wave_size: int, halves: bool) -> Processor:

@@ -14,11 +14,15 @@ TRIPLE = "amdgcn-amd-amdhsa"
 
 
 class DecodedWord(NamedTuple):
-    """One step of a linear disassembly: `size` bytes at `offset`; `text` is None where LLVM knows no instruction."""
+    """One step of a linear disassembly: `size` bytes at `offset`; `text` is None where nothing decodes.
+
+    `exact` is False where the text would assemble to other bytes (see decoding.py).
+    """
 
     offset: int
     size: int
     text: str | None
+    exact: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class Toolchain(Protocol):
         ...
 
     def assemble(self, source: str, processor: Processor, file: str = "<source>") -> bytes:
-        """Assembly text to a relocatable ELF object. Raises AssemblyError with every place LLVM complained of."""
+        """Assembly text to a relocatable ELF object. Raises AssemblyError with every bad place."""
         ...
 
     def disassemble(self, code: bytes, processor: Processor, address: int = 0) -> list[DecodedWord]:
@@ -57,5 +61,8 @@ class Toolchain(Protocol):
         ...
 
     def compile_opencl(self, source: str, processor: Processor, file: str = "<opencl>") -> bytes:
-        """OpenCL C to a relocatable object, where a clang is installed. Raises ToolchainMissingError, CompilationError."""
+        """OpenCL C to a relocatable object, where a clang is installed.
+
+        Raises ToolchainMissingError, CompilationError.
+        """
         ...

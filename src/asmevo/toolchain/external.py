@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from asmevo.toolchain import clang, linker
+from asmevo.toolchain import assembly_guard, clang, decoding, linker
 from asmevo.toolchain.base import TRIPLE, DecodedWord, Processor
 from asmevo.toolchain.diagnostics import parse_diagnostics
 from asmevo.toolchain.errors import (
@@ -19,10 +19,13 @@ from asmevo.toolchain.errors import (
     CompilationError,
     Diagnostic,
     LinkError,
+    ToolchainError,
     ToolchainMissingError,
 )
 
 _ENCODED = re.compile(r"^\t(?P<text>.*?)\s*(?:;|//) encoding: \[(?P<bytes>[0-9a-fx,]+)\]")
+
+_NO_INSTRUCTION = b"\xff\xff\xff\xff"
 
 
 class ExternalToolchain:
@@ -43,12 +46,15 @@ class ExternalToolchain:
     @property
     def version(self) -> str:
         """What `llvm-mc --version` says."""
-        text = subprocess.run([self._tool("llvm-mc"), "--version"], capture_output=True, text=True, check=False).stdout
+        text = subprocess.run(
+            [self._tool("llvm-mc"), "--version"], capture_output=True, text=True, check=False
+        ).stdout
         found = re.search(r"LLVM version (\S+)", text)
         return found[1] if found else "unknown"
 
     def assemble(self, source: str, processor: Processor, file: str = "<source>") -> bytes:
         """See Toolchain.assemble."""
+        assembly_guard.check(source, file)
         command = [self._tool("llvm-mc"), f"--triple={TRIPLE}", f"--mcpu={processor.cpu}", "--filetype=obj"]
         done = subprocess.run(
             [*command, *self._processor_flags(processor), "-o", "-", "-"],
@@ -63,27 +69,69 @@ class ExternalToolchain:
         return done.stdout
 
     def disassemble(self, code: bytes, processor: Processor, address: int = 0) -> list[DecodedWord]:
-        """See Toolchain.disassemble. llvm-mc skips what it cannot decode; the encodings it prints show the gaps."""
+        """See Toolchain.disassemble.
+
+        llvm-mc decodes a whole stream. Deadly words are masked in it, and where a mask or a word of a newer
+        LLVM made a difference, the stream is started again from there, so that every word is one that was
+        decoded in step.
+        """
+        masked = set(decoding.deadly_offsets(code, processor.cpu))
+        words: list[DecodedWord] = []
+        position = 0
+        while position < len(code):
+            given = bytearray(code)
+            for at in masked:
+                given[at : at + 4] = _NO_INSTRUCTION
+            start, position = position, len(code)
+            for step in self._decode_stream(bytes(given[start:]), processor):
+                word = step._replace(offset=start + step.offset)
+                hidden = masked.intersection(range(word.offset + 1, word.offset + word.size))
+                if hidden:  # the masked word is not the start of an instruction but a part of one
+                    masked -= hidden
+                    position = word.offset
+                    break
+                if word.text is None and word.offset not in masked:
+                    older = self._decode_older(code, word.offset, processor)
+                    if older:
+                        words.append(older)
+                        position = older.offset + older.size
+                        break
+                words.append(word)
+        return words
+
+    def _decode_older(self, code: bytes, offset: int, processor: Processor) -> DecodedWord | None:
+        for spelling in decoding.older_spellings(code, offset, processor.cpu):
+            given = spelling + code[offset + 8 : offset + 12]
+            first = self._decode_stream(given, processor)[0]
+            if first.text is not None:
+                return DecodedWord(offset, first.size, first.text, exact=False)
+        return None
+
+    def _decode_stream(self, code: bytes, processor: Processor) -> list[DecodedWord]:
+        padded = code + bytes(decoding.PADDING)
         command = [self._tool("llvm-mc"), "--disassemble", "--show-encoding", f"--triple={TRIPLE}"]
         done = subprocess.run(
             [*command, f"--mcpu={processor.cpu}", *self._processor_flags(processor)],
-            input=" ".join(f"0x{byte:02x}" for byte in code),
+            input=" ".join(f"0x{byte:02x}" for byte in padded),
             capture_output=True,
             text=True,
             check=False,
         )
+        if done.returncode < 0:
+            raise ToolchainError(f"llvm-mc ended with signal {-done.returncode} in disassembling")
         words: list[DecodedWord] = []
-        offset = 0
+        offset, end = 0, len(code)
         for found in map(_ENCODED.match, done.stdout.splitlines()):
-            if found is None:
+            if found is None or offset >= end:
                 continue
             encoding = bytes(int(byte, 16) for byte in found["bytes"].split(","))
-            while offset < len(code) and not code.startswith(encoding, offset):
-                words.append(DecodedWord(offset, min(4, len(code) - offset), None))
+            while offset < end and not padded.startswith(encoding, offset):
+                words.append(DecodedWord(offset, min(4, end - offset), None))
                 offset += 4
-            words.append(DecodedWord(offset, len(encoding), found["text"].strip()))
-            offset += len(encoding)
-        words += [DecodedWord(at, min(4, len(code) - at), None) for at in range(offset, len(code), 4)]
+            if offset + len(encoding) <= end:
+                words.append(DecodedWord(offset, len(encoding), found["text"].strip()))
+                offset += len(encoding)
+        words += [DecodedWord(at, min(4, end - at), None) for at in range(offset, end, 4)]
         return words
 
     def link(self, relocatable: bytes, *, addresses: Mapping[str, int] | None = None) -> bytes:
@@ -114,7 +162,9 @@ class ExternalToolchain:
         )
         if done.returncode != 0:
             words = done.stderr.decode(errors="replace").replace("<stdin>", file)
-            raise CompilationError(next((line for line in words.splitlines() if "error" in line), words.strip()))
+            raise CompilationError(
+                next((line for line in words.splitlines() if "error" in line), words.strip())
+            )
         return done.stdout
 
     def compile_opencl(self, source: str, processor: Processor, file: str = "<opencl>") -> bytes:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from asmevo.toolchain import assembled_object, clang, linker
+from asmevo.toolchain import assembled_object, assembly_guard, clang, decoding, linker
 from asmevo.toolchain.base import TRIPLE, DecodedWord, Processor
 from asmevo.toolchain.diagnostics import parse_diagnostics
 from asmevo.toolchain.errors import (
@@ -35,9 +35,6 @@ _OBJECT_FILE = 1  # LLVMCodeGenFileType
 _OPTIMISE_DEFAULT, _RELOCATE_PIC, _CODE_MODEL_DEFAULT = 2, 2, 0
 _SEVERITY_ERROR = 0
 _TEXT_LIMIT = 1024
-# LLVM reads the literal of an instruction without asking whether the buffer still has it, so a code
-# section that ends inside an instruction would be read beyond its end. Zeros behind it prevent that.
-_PADDING = 32
 
 _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "LLVMContextCreate": (_POINTER, ()),
@@ -84,7 +81,9 @@ def _library_path() -> Path:
         path = Path(root) / "llvm" / "librocmllvm.so"
         if path.exists():
             return path
-    raise ToolchainMissingError("rocm-llvm-python is not installed; `pip install rocm-llvm-python` brings AMD's LLVM")
+    raise ToolchainMissingError(
+        "rocm-llvm-python is not installed; `pip install rocm-llvm-python` brings AMD's LLVM"
+    )
 
 
 @functools.cache
@@ -107,7 +106,7 @@ def _take_message(llvm: ctypes.CDLL, pointer: _POINTER) -> str:
 
 
 class _Session:
-    """One LLVM context with its complaints; use as a context manager, everything inside is freed at the end."""
+    """One LLVM context with its complaints; a context manager, everything inside is freed at the end."""
 
     def __init__(self) -> None:
         self.llvm = _llvm()
@@ -143,7 +142,9 @@ class _Session:
         text = ir.encode()
         buffer = self.llvm.LLVMCreateMemoryBufferWithMemoryRangeCopy(text, len(text), file.encode())
         module, message = _POINTER(), _POINTER()
-        failed = self.llvm.LLVMParseIRInContext(self.context, buffer, ctypes.byref(module), ctypes.byref(message))
+        failed = self.llvm.LLVMParseIRInContext(
+            self.context, buffer, ctypes.byref(module), ctypes.byref(message)
+        )
         words = _take_message(self.llvm, message)
         if failed or not module.value:
             raise CompilationError(words.strip() or f"{file}: not LLVM IR")
@@ -207,6 +208,7 @@ class LibraryToolchain:
 
     def assemble(self, source: str, processor: Processor, file: str = "<source>") -> bytes:
         """See Toolchain.assemble."""
+        assembly_guard.check(source, file)
         with _Session() as session:
             content = session.emit(session.module_of_assembly(assembled_object.prepare(source)), processor)
             if content is None:
@@ -218,18 +220,33 @@ class LibraryToolchain:
         """See Toolchain.disassemble."""
         decode = _llvm().LLVMDisasmInstruction
         handle = _disassembler(processor)
-        source = ctypes.create_string_buffer(code, len(code) + _PADDING)
+        source = ctypes.create_string_buffer(code, len(code) + decoding.PADDING)
         start = ctypes.addressof(source)
         text = ctypes.create_string_buffer(_TEXT_LIMIT)
+        deadly = decoding.deadly_offsets(code, processor.cpu)
         words: list[DecodedWord] = []
         offset, end = 0, len(code)
         while offset < end:
-            size = decode(handle, start + offset, end - offset + _PADDING, address + offset, text, _TEXT_LIMIT)
-            if size == 0 or size > end - offset:
-                size = min(4, end - offset)
+            left = end - offset
+            size, exact = 0, True
+            if offset not in deadly:
+                size = decode(
+                    handle, start + offset, left + decoding.PADDING, address + offset, text, _TEXT_LIMIT
+                )
+                if size == 0:
+                    exact = False
+                    for spelling in decoding.older_spellings(code, offset, processor.cpu):
+                        other = ctypes.create_string_buffer(
+                            spelling + code[offset + 8 : offset + 16], decoding.PADDING
+                        )
+                        size = decode(handle, other, decoding.PADDING, address + offset, text, _TEXT_LIMIT)
+                        if size:
+                            break
+            if size == 0 or size > left:
+                size = min(4, left)
                 words.append(DecodedWord(offset, size, None))
             else:
-                words.append(DecodedWord(offset, size, text.value.decode().strip()))
+                words.append(DecodedWord(offset, size, text.value.decode().strip(), exact))
             offset += size
         return words
 

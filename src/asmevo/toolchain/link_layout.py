@@ -1,4 +1,4 @@
-"""Where the sections of a code object go: their order, addresses, file offsets and segments, as lld lays them out.
+"""Where the sections of a code object go: order, addresses, file offsets and segments, as lld has them.
 
 Sections of equal access stand together, read-only first, then code, then what the loader relocates and
 seals (RELRO), then writable data. Each such group is one PT_LOAD. A group starts one page further on in
@@ -14,7 +14,15 @@ from asmevo.toolchain import elf_records as elf
 from asmevo.toolchain.errors import LinkError
 from asmevo.toolchain.link_input import InputSection
 
-_RELRO_NAMES = {".data.rel.ro", ".bss.rel.ro", ".got", ".dynamic", ".relro_padding", ".init_array", ".fini_array"}
+_RELRO_NAMES = {
+    ".data.rel.ro",
+    ".bss.rel.ro",
+    ".got",
+    ".dynamic",
+    ".relro_padding",
+    ".init_array",
+    ".fini_array",
+}
 _RELRO_NAMES |= {".preinit_array", ".ctors", ".dtors", ".jcr", ".eh_frame"}
 _RELRO_KINDS = {elf.SHT_INIT_ARRAY, elf.SHT_FINI_ARRAY, elf.SHT_PREINIT_ARRAY}
 RELRO_PADDING = ".relro_padding"
@@ -57,7 +65,9 @@ class OutputSection:
     @property
     def access(self) -> int:
         """The segment flags that the section needs."""
-        return elf.PF_R | (elf.PF_W if self.flags & elf.SHF_WRITE else 0) | (elf.PF_X if self.executable else 0)
+        return (
+            elf.PF_R | (elf.PF_W if self.flags & elf.SHF_WRITE else 0) | (elf.PF_X if self.executable else 0)
+        )
 
     @property
     def executable(self) -> bool:
@@ -159,7 +169,11 @@ def _note_segments(loaded: list[OutputSection]) -> list[Segment]:
     previous: OutputSection | None = None
     for section in loaded:
         if section.kind == elf.SHT_NOTE:
-            joins = previous is not None and previous.kind == elf.SHT_NOTE and previous.alignment == section.alignment
+            joins = (
+                previous is not None
+                and previous.kind == elf.SHT_NOTE
+                and previous.alignment == section.alignment
+            )
             if joins:
                 segments[-1].sections.append(section)
             else:
@@ -169,7 +183,7 @@ def _note_segments(loaded: list[OutputSection]) -> list[Segment]:
 
 
 def place(sections: list[OutputSection], segments: list[Segment], pins: Mapping[str, int]) -> int:
-    """Gives every section its address and file offset; the answer is where the section headers go in the file."""
+    """Gives every section its address and file offset; the answer is where the section headers go."""
     _check_pins(sections, pins)
     headers_size = elf.HEADER_SIZE + elf.PROGRAM_HEADER_SIZE * len(segments)
     loads = [segment for segment in segments if segment.kind == elf.PT_LOAD]
@@ -185,7 +199,9 @@ def _check_pins(sections: list[OutputSection], pins: Mapping[str, int]) -> None:
         if address < 0 or address + allocated[name].size >= 1 << 47:
             raise LinkError(f"cannot pin {name} at {address:#x}: outside the address space")
         if address % allocated[name].alignment:
-            raise LinkError(f"cannot pin {name} at {address:#x}: its alignment is {allocated[name].alignment:#x}")
+            raise LinkError(
+                f"cannot pin {name} at {address:#x}: its alignment is {allocated[name].alignment:#x}"
+            )
 
 
 def _place_in_memory(loads: list[Segment], headers_size: int, pins: Mapping[str, int]) -> None:

@@ -1,4 +1,4 @@
-"""The tables by which a loader finds symbols: string table, .hash and .gnu.hash, laid out as lld lays them out."""
+"""The tables by which a loader finds symbols: string table, .hash and .gnu.hash, as lld writes them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def sysv_hash_table(names: Sequence[str]) -> bytes:
 
 
 def gnu_hash_table(names: Sequence[str], first_index: int) -> bytes:
-    """.gnu.hash for defined symbols, already sorted by bucket; `first_index` is the first one's index in .dynsym."""
+    """.gnu.hash for defined symbols sorted by bucket; `first_index` is the first one's index in .dynsym."""
     bucket_count = gnu_bucket_count(len(names))
     # The smallest power of two above; with no symbol, one word.
     word_count = 1 << (len(names) * _BLOOM_BITS_A_SYMBOL // _WORD_BITS).bit_length()
@@ -76,4 +76,8 @@ def gnu_hash_table(names: Sequence[str], first_index: int) -> bytes:
         last = at + 1 == len(hashes) or hashes[at + 1] % bucket_count != bucket
         chain.append(value & ~1 | last)
     header = struct.pack("<4I", bucket_count, first_index, word_count, _BLOOM_SHIFT)
-    return header + struct.pack(f"<{word_count}Q", *bloom) + struct.pack(f"<{bucket_count + len(chain)}I", *buckets, *chain)
+    return (
+        header
+        + struct.pack(f"<{word_count}Q", *bloom)
+        + struct.pack(f"<{bucket_count + len(chain)}I", *buckets, *chain)
+    )

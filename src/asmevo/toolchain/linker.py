@@ -25,7 +25,16 @@ from asmevo.toolchain.link_tables import (
 _DROPPED_KINDS = {elf.SHT_NULL, elf.SHT_SYMTAB, elf.SHT_STRTAB, elf.SHT_RELA, elf.SHT_REL, elf.SHT_GROUP}
 _DROPPED_KINDS |= {elf.SHT_SYMTAB_SHNDX}
 _DROPPED_NAMES = {".note.GNU-stack"}
-_JOINED_NAMES = (".text", ".data.rel.ro", ".data", ".rodata", ".bss.rel.ro", ".bss", ".init_array", ".fini_array")
+_JOINED_NAMES = (
+    ".text",
+    ".data.rel.ro",
+    ".data",
+    ".rodata",
+    ".bss.rel.ro",
+    ".bss",
+    ".init_array",
+    ".fini_array",
+)
 _DROPPED_FLAGS = elf.SHF_INFO_LINK | elf.SHF_GROUP
 _WRITABLE = elf.SHF_ALLOC | elf.SHF_WRITE
 _TEXTS = elf.SHF_MERGE | elf.SHF_STRINGS
@@ -83,7 +92,7 @@ def _collect(source: ObjectFile) -> list[OutputSection]:
 
 
 class _Linker:
-    """One link: the tables are made with their final sizes, then everything is placed, then the words are filled."""
+    """One link: tables are made with their final sizes, everything is placed, then the words are filled."""
 
     def __init__(self, source: ObjectFile, sections: list[OutputSection]) -> None:
         self.source = source
@@ -121,7 +130,9 @@ class _Linker:
         gnu_hash = gnu_hash_table([symbol.name for symbol in exported], len(imported) + 1)
         hash_table = sysv_hash_table([symbol.name for symbol in self.dynamic_symbols])
         alloc = elf.SHF_ALLOC
-        self.dynsym = OutputSection(".dynsym", elf.SHT_DYNSYM, alloc, 8, elf.SYMBOL_SIZE, link=".dynstr", info=1)
+        self.dynsym = OutputSection(
+            ".dynsym", elf.SHT_DYNSYM, alloc, 8, elf.SYMBOL_SIZE, link=".dynstr", info=1
+        )
         self.dynsym.size = elf.SYMBOL_SIZE * (1 + len(self.dynamic_symbols))
         self.gnu_hash = _section(".gnu.hash", elf.SHT_GNU_HASH, alloc, 8, gnu_hash, link=".dynsym")
         self.hash = _section(".hash", elf.SHT_HASH, alloc, 4, hash_table, link=".dynsym", entry_size=4)
@@ -135,7 +146,9 @@ class _Linker:
             if symbol.preemptible or symbol.section is not None
         ]
         self.rela.size = elf.RELA_SIZE * len(self.for_loader)
-        self.dynamic = OutputSection(".dynamic", elf.SHT_DYNAMIC, _WRITABLE, 8, elf.DYNAMIC_SIZE, link=".dynstr")
+        self.dynamic = OutputSection(
+            ".dynamic", elf.SHT_DYNAMIC, _WRITABLE, 8, elf.DYNAMIC_SIZE, link=".dynstr"
+        )
 
     def _tables(self) -> list[OutputSection]:
         tables = [self.dynsym, self.gnu_hash, self.hash, self.dynamic, self.dynstr]
@@ -177,7 +190,9 @@ class _Linker:
 
     def _fill_dynamic_tables(self) -> None:
         symbols = [bytes(elf.SYMBOL_SIZE)]
-        symbols += [self._pack_symbol(symbol, self.dynamic_name_at[symbol]) for symbol in self.dynamic_symbols]
+        symbols += [
+            self._pack_symbol(symbol, self.dynamic_name_at[symbol]) for symbol in self.dynamic_symbols
+        ]
         self.dynsym.set_content(b"".join(symbols))
         for symbol, at in self.slots.items():
             if not symbol.preemptible and symbol.section is None:
@@ -234,7 +249,11 @@ class _Linker:
     def _pack_symbol(self, symbol: Symbol, name_at: int) -> bytes:
         index = symbol.section_index
         if symbol.section is not None:
-            index = self._index_of(self.homes[symbol.section.index][0]) if symbol.section.index in self.homes else 0
+            index = (
+                self._index_of(self.homes[symbol.section.index][0])
+                if symbol.section.index in self.homes
+                else 0
+            )
         binding = elf.STB_LOCAL if symbol.local else symbol.binding
         value = self._address_of(symbol)
         return elf.pack_symbol(name_at, symbol.kind, binding, symbol.visibility, index, value, symbol.size)
@@ -250,7 +269,9 @@ class _Linker:
             image[at : at + len(content)] = content
 
         headers_size = elf.HEADER_SIZE + elf.PROGRAM_HEADER_SIZE * len(segments)
-        segments = [segment for segment in segments if not segment.superfluous]  # their room stays, as with lld
+        segments = [
+            segment for segment in segments if not segment.superfluous
+        ]  # their room stays, as with lld
         names_index = self._index_of(self.shstrtab)
         identity, flags = self.source.identity, self.source.flags
         put(0, elf.pack_header(identity, flags, headers_at, len(segments), count, names_index))
@@ -260,7 +281,8 @@ class _Linker:
             if section.in_file:
                 put(section.offset, section.content)
             header = elf.pack_section_header(
-                name_at[section.name], section.kind, section.flags, section.address, section.offset, section.size,
+                name_at[section.name], section.kind, section.flags,
+                section.address, section.offset, section.size,
                 index_of.get(section.link, 0), section.info, section.alignment, section.entry_size,
             )  # fmt: skip
             put(headers_at + elf.SECTION_HEADER_SIZE * index, header)
@@ -268,7 +290,13 @@ class _Linker:
 
 
 def _section(
-    name: str, kind: int, flags: int, alignment: int, content: bytes | bytearray, link: str = "", entry_size: int = 0
+    name: str,
+    kind: int,
+    flags: int,
+    alignment: int,
+    content: bytes | bytearray,
+    link: str = "",
+    entry_size: int = 0,
 ) -> OutputSection:
     section = OutputSection(name, kind, flags, alignment, entry_size, link=link)
     section.set_content(content)

@@ -1,4 +1,4 @@
-"""AMDGPU's relocations: what each one writes, which need a GOT slot or the loader, and which cannot be linked."""
+"""AMDGPU's relocations: what each one writes, which need a GOT slot or the loader, which are refused."""
 
 from __future__ import annotations
 
@@ -85,7 +85,9 @@ def scan(
                     _check_distance(source, relocation, rule)
                 elif _needs_loader(source, relocation, rule):
                     loader.append(
-                        LoaderRelocation(section, start + relocation.offset, relocation.symbol, relocation.addend)
+                        LoaderRelocation(
+                            section, start + relocation.offset, relocation.symbol, relocation.addend
+                        )
                     )
     return list(slots), loader
 
@@ -100,11 +102,19 @@ def apply(
                 rule = _rule(source, relocation)
                 if rule is None:
                     continue
-                if section.allocated and rule.form is Form.ABSOLUTE and _needs_loader(source, relocation, rule):
+                if (
+                    section.allocated
+                    and rule.form is Form.ABSOLUTE
+                    and _needs_loader(source, relocation, rule)
+                ):
                     continue
                 at = start + relocation.offset
                 value = relocation.addend
-                value += slot_of(relocation.symbol) if rule.form is Form.SLOT_DISTANCE else address_of(relocation.symbol)
+                value += (
+                    slot_of(relocation.symbol)
+                    if rule.form is Form.SLOT_DISTANCE
+                    else address_of(relocation.symbol)
+                )
                 if rule.form is not Form.ABSOLUTE:
                     value -= section.address + at
                 if rule.name == _REL16:
@@ -131,9 +141,13 @@ def _check_distance(source: InputSection, relocation: Relocation, rule: Rule) ->
     if symbol.undefined and symbol.preemptible:
         raise _refusal(source, relocation, "the symbol has no definition")
     if symbol.preemptible:
-        raise _refusal(source, relocation, "another image may replace the symbol; declare it .protected or .hidden")
+        raise _refusal(
+            source, relocation, "another image may replace the symbol; declare it .protected or .hidden"
+        )
     if symbol.absolute:
-        raise _refusal(source, relocation, "the symbol is a number, which has no distance from a place in the image")
+        raise _refusal(
+            source, relocation, "the symbol is a number, which has no distance from a place in the image"
+        )
 
 
 def _needs_loader(source: InputSection, relocation: Relocation, rule: Rule) -> bool:

@@ -1,0 +1,540 @@
+"""The hazard table of one target, asked about decoded instructions.
+
+`target.hazards` says in words which instructions are meant; here the words get their meaning (`_words`), the
+roles become sets of register units (`_role`), and what the table says of one encoding is worked out once and
+kept as `Facts`. What two encodings need between them is kept, too (`HazardRules.between`), since most pairs
+that meet in a kernel meet again in its next version.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import cache
+
+from asmevo.program.instruction import Decoded, Operand
+from asmevo.program.registers import (
+    AGPR_MASK,
+    EXEC_MASK,
+    M0_MASK,
+    SGPR_MASK,
+    UNIT_COUNT,
+    VCC_MASK,
+    VECTOR_MASK,
+    VGPR_MASK,
+    RegisterFile,
+    file_mask,
+    units_of,
+)
+from asmevo.target import Target
+from asmevo.target.hazards import (
+    End,
+    HazardRow,
+    PartialForwarding,
+    RegisterKind,
+    Role,
+    Selector,
+    SequenceRow,
+    Via,
+    WaitStateRow,
+    hazard_table,
+)
+from asmevo.target.opcodes import LANE_MASK
+
+ALL_UNITS = (1 << UNIT_COUNT) - 1
+_EVEN_UNITS = sum(1 << unit for unit in range(0, UNIT_COUNT, 2))
+
+_SCALAR_FILES = SGPR_MASK | file_mask(RegisterFile.TTMP)
+_KINDS: dict[RegisterKind, int] = {
+    "any": ALL_UNITS,
+    "vgpr": VGPR_MASK,
+    "agpr": AGPR_MASK,
+    "vector": VECTOR_MASK,
+    "sgpr": _SCALAR_FILES,
+    "vcc": VCC_MASK,
+    "scalar": _SCALAR_FILES | VCC_MASK,
+    "exec": EXEC_MASK,
+    "m0": M0_MASK,
+}
+_SUFFIX = re.compile(r"_e64_dpp$|_e32$|_e64$|_dpp$|_sdwa$")
+_NOP_FIELD = 0xF
+_WIDE_NSA_BYTES = 16
+_PAIR_LIMIT = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What an instruction does to a pending sequence: adds to its counts, ends it, arms it, or makes the
+    consumer count from zero."""
+
+    counts: tuple[int, ...]
+    ends: bool
+    arms: bool
+    zeroes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SequencePart:
+    """One instruction's part in one sequence row, as register sets (0 = plays no such part).
+
+    `waits_for`: what the consumer's own wait modifier says, where the row has one.
+    """
+
+    row: int
+    checks: int
+    starts: int
+    primes: int
+    clears_priming: bool
+    waits_for: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardingPart:
+    """One instruction's part in VALUPartialForwarding."""
+
+    ends: bool
+    writes_exec: bool
+    is_valu: bool
+    sources: tuple[int, ...]
+    results: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Facts:
+    """What the table says of one encoding.
+
+    `produces` and `consumes` are sets of wait-state rows, one bit a row. `horizon`: no row needs this
+    instruction to be farther away than so many wait states.
+    """
+
+    decoded: Decoded
+    wait_states: int
+    produces: int
+    consumes: int
+    horizon: int
+    is_matrix: bool
+    destination: int
+    sequence: tuple[SequencePart, ...]
+    effects: dict[int, Effect]
+    is_call: bool
+    is_nop: bool
+    forwarding: ForwardingPart | None
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Between two encodings: the row, its wait states, the registers that tie them together (`ALL_UNITS` if
+    none do), and whether a later matrix operation on these registers stands for the producer."""
+
+    row: WaitStateRow
+    wait_states: int
+    registers: int
+    superseded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Rows in which an opcode may play a part, by their place."""
+
+    producers: tuple[int, ...]
+    consumers: tuple[int, ...]
+    parts: tuple[int, ...]
+    effects: tuple[int, ...]
+
+
+class HazardRules:
+    """The rows that hold on one target at one wave size. `sequences` are in the order that parts refer to."""
+
+    def __init__(self, target: Target, wave_size: int) -> None:
+        self._target = target
+        name, family = target.name, target.family.value
+        table = hazard_table()
+        self._rows = tuple(row for row in table.wait_states if row.needed(name, family) and _fits(row, wave_size))
+        self._needs = tuple(row.needed(name, family) for row in self._rows)
+        self.sequences = tuple(
+            row for row in table.sequences if row.holds_for(name, family) and _fits(row, wave_size)
+        )
+        self.limits = tuple(_count_limits(row) for row in self.sequences)
+        forwarding = table.partial_forwarding
+        applies = {name, family} & set(forwarding.targets) and wave_size in forwarding.wave_sizes
+        self.forwarding: PartialForwarding | None = forwarding if applies else None
+        self.high_shift = table.high_shift if {name, family} & set(table.high_shift.targets) else None
+        self._facts: dict[Decoded, Facts] = {}
+        self._kinds: dict[tuple[str, frozenset[str]], _Kind] = {}
+        self._between: dict[tuple[Facts, Facts], tuple[Need, ...]] = {}
+        self._hardware_registers: dict[str, int] = {}
+
+    def facts(self, decoded: Decoded) -> Facts:
+        """What the table says of an encoding."""
+        found = self._facts.get(decoded)
+        if found is None:
+            found = self._facts[decoded] = self._work_out(decoded)
+        return found
+
+    def between(self, producer: Facts, consumer: Facts) -> tuple[Need, ...]:
+        """What the two need between them; the largest number of wait states first."""
+        found = self._between.get((producer, consumer))
+        if found is None:
+            if len(self._between) >= _PAIR_LIMIT:
+                self._between.clear()
+            found = self._between[producer, consumer] = self._needs_between(producer, consumer)
+        return found
+
+    def shortened(self, nop: Facts, lost: int) -> Facts:
+        """The facts of the same s_nop with fewer wait states (at least one must remain)."""
+        code = (nop.wait_states - lost - 1).to_bytes(2, "little") + nop.decoded.code[2:]
+        return self.facts(replace(nop.decoded, code=code))
+
+    def is_mended_by_nop(self, rule: str) -> bool:
+        """Whether a rule is one of wait states."""
+        return any(row.id == rule for row in self._rows)
+
+    def row(self, rule: str) -> HazardRow:
+        """A row by its id. Raises KeyError."""
+        rows: tuple[HazardRow, ...] = self._rows + self.sequences
+        return next(row for row in rows if row.id == rule)
+
+    def _work_out(self, decoded: Decoded) -> Facts:
+        words = self._words(decoded)
+        kind = self._kind(decoded.mnemonic, words)
+        produces = consumes = horizon = 0
+        for bit in kind.producers:
+            row = self._rows[bit]
+            if self._touches(row.producer, decoded) and self._plays(row.via, decoded, producer=True):
+                produces |= 1 << bit
+                horizon = max(horizon, self._wait_states(bit, decoded))
+        for bit in kind.consumers:
+            row = self._rows[bit]
+            if self._touches(row.consumer, decoded) and self._plays(row.via, decoded, producer=False):
+                consumes |= 1 << bit
+        parts = (self._part(place, decoded, words) for place in kind.parts)
+        effects = ((place, self._effect(self.sequences[place], decoded, words)) for place in kind.effects)
+        return Facts(
+            decoded=decoded,
+            wait_states=wait_states(decoded),
+            produces=produces,
+            consumes=consumes,
+            horizon=horizon,
+            is_matrix="mfma" in words,
+            destination=self._role(decoded, "destination"),
+            sequence=tuple(part for part in parts if part is not None),
+            effects={place: effect for place, effect in effects if effect is not None},
+            is_call="call" in words,
+            is_nop=decoded.mnemonic == "s_nop",
+            forwarding=self._forwarding(decoded, words),
+        )
+
+    def _kind(self, mnemonic: str, words: frozenset[str]) -> _Kind:
+        """Which rows an opcode may play a part in, whatever its registers are."""
+        kind = self._kinds.get((mnemonic, words))
+        if kind is None:
+            rows, sequences = list(enumerate(self._rows)), list(enumerate(self.sequences))
+            kind = self._kinds[mnemonic, words] = _Kind(
+                producers=tuple(bit for bit, row in rows if _is_kind(row.producer, mnemonic, words)),
+                consumers=tuple(bit for bit, row in rows if _is_kind(row.consumer, mnemonic, words)),
+                parts=tuple(place for place, row in sequences if _may_take_part(row, mnemonic, words)),
+                effects=tuple(place for place, row in sequences if _may_affect(row, mnemonic, words)),
+            )
+        return kind
+
+    def _plays(self, via: Via | None, decoded: Decoded, *, producer: bool) -> bool:
+        return via is None or bool(self._tied(via, decoded, producer=producer))
+
+    def _tied(self, via: Via, decoded: Decoded, *, producer: bool) -> int:
+        role = via.produced if producer else via.consumed
+        return self._role(decoded, role) & _KINDS[via.of]
+
+    def _wait_states(self, row: int, producer: Decoded) -> int:
+        need = self._needs[row]
+        if isinstance(need, int):
+            return need
+        passes = self._target.mfma_passes(producer.mnemonic, eight_bit=_has_eight_bit_source(producer))
+        return max(need.values()) if passes is None else need.get(passes, 0)
+
+    def _needs_between(self, producer: Facts, consumer: Facts) -> tuple[Need, ...]:
+        found = []
+        for bit in units_of(producer.produces & consumer.consumes):
+            row = self._rows[bit]
+            if not _opcodes_fit(row, producer.decoded, consumer.decoded):
+                continue
+            registers = ALL_UNITS
+            if row.via is not None:
+                made = self._tied(row.via, producer.decoded, producer=True)
+                used = self._tied(row.via, consumer.decoded, producer=False)
+                registers = made & used
+                if not registers or (row.via.match != "overlap" and (made == used) != (row.via.match == "exact")):
+                    continue
+            superseded = producer.is_matrix and row.via is not None and row.via.produced == "destination"
+            states = self._wait_states(bit, producer.decoded)
+            if states:
+                found.append(Need(row, states, registers, superseded))
+        return tuple(sorted(found, key=lambda need: -need.wait_states))
+
+    def _part(self, place: int, decoded: Decoded, words: frozenset[str]) -> SequencePart | None:
+        row = self.sequences[place]
+        checks = starts = primes = 0
+        if self._matches(row.consumer, decoded, words):
+            checks = ALL_UNITS if row.via is None else self._tied(row.via, decoded, producer=False)
+        if self._matches(row.producer, decoded, words):
+            starts = ALL_UNITS if row.via is None else self._tied(row.via, decoded, producer=True)
+            if row.via is None and row.primed_by is not None:
+                starts = decoded.writes & _KINDS[row.primed_by.of]
+        clears = False
+        if row.primed_by is not None:
+            if self._matches(row.primed_by.by, decoded, words):
+                touched = self._role(decoded, row.primed_by.role) & _KINDS[row.primed_by.of]
+                primes = _whole_pairs(touched) if row.primed_by.pairs else touched
+            clears = any(self._matches(end, decoded, words) for end in row.primed_by.until)
+        if not (checks or starts or primes or clears):
+            return None
+        waits_for = int(decoded.modifier(row.counted) or 0, 0) if row.counted and checks else 0
+        return SequencePart(place, checks, starts, primes, clears, waits_for)
+
+    def _effect(self, row: SequenceRow, decoded: Decoded, words: frozenset[str]) -> Effect | None:
+        counts = [self._occurrences(end, decoded, words) for end in row.until]
+        ends = any(count and end.times == 1 for end, count in zip(row.until, counts, strict=True))
+        if row.softens is not None:
+            counts.append(self._occurrences(row.softens.after, decoded, words))
+        arms = row.arm is not None and self._matches(row.arm, decoded, words)
+        zero_after = row.counted_zero_after
+        zeroes = zero_after is not None and self._matches(zero_after, decoded, words)
+        if not (any(counts) or arms or zeroes):
+            return None
+        return Effect(tuple(counts), ends, arms, zeroes)
+
+    def _occurrences(self, end: End, decoded: Decoded, words: frozenset[str]) -> int:
+        if end.anything:
+            return wait_states(decoded)
+        return int(self._matches(end, decoded, words))
+
+    def _forwarding(self, decoded: Decoded, words: frozenset[str]) -> ForwardingPart | None:
+        if self.forwarding is None:
+            return None
+        is_valu = "valu" in words
+        drained = self._matches(Selector(depctr={"va_vdst": 0}), decoded, words)
+        sources = {o.registers.mask & VGPR_MASK for o in decoded.sources if o.registers is not None}
+        return ForwardingPart(
+            ends=drained or bool(words & {"vmem", "ds", "exp"}),
+            writes_exec="salu" in words and bool(decoded.writes & EXEC_MASK),
+            is_valu=is_valu,
+            sources=tuple(source for source in sources if source) if is_valu else (),
+            results=decoded.writes & VGPR_MASK if is_valu else 0,
+        )
+
+    # ------------------------------------------------------------------------------------ what the words mean
+
+    def _words(self, decoded: Decoded) -> frozenset[str]:
+        words = set(decoded.flags)
+        if decoded.info.encoding == "SOPP":
+            words.add("sopp")
+        if "mai" in words and decoded.mnemonic.startswith(("v_mfma", "v_smfmac")):
+            row = self._target.matrix_row(decoded.mnemonic, eight_bit=_has_eight_bit_source(decoded))
+            words |= {"mfma", row.kind if row is not None else "xdl"}
+        if "lds_dma" in words and any(m.name == "lds" for m in decoded.modifiers):
+            words.add("vmem")
+        if _offset_register(decoded):
+            words.add("soffset_register")
+        if _sets_upper_half(decoded):
+            words.add("sets_upper_half")
+        if decoded.info.encoding == "MIMG" and decoded.size >= _WIDE_NSA_BYTES:
+            words.add("wide_nsa")
+        if decoded.mnemonic.startswith(("s_setpc", "s_swappc", "s_call")):
+            words.add("leaves_function")
+        if decoded.mnemonic == "s_sendmsg" and "DEALLOC_VGPRS" in decoded.text:
+            words.add("hands_back_vgprs")
+        return frozenset(words)
+
+    def _matches(self, selector: Selector, decoded: Decoded, words: frozenset[str]) -> bool:
+        return _is_kind(selector, decoded.mnemonic, words) and self._touches(selector, decoded)
+
+    def _touches(self, selector: Selector, decoded: Decoded) -> bool:
+        """The part of a selector that depends on registers and immediates."""
+        return (
+            all(decoded.writes & _KINDS[kind] for kind in selector.writes)
+            and all(decoded.reads & _KINDS[kind] for kind in selector.reads)
+            and self._waits(selector, decoded)
+        )
+
+    def _waits(self, selector: Selector, decoded: Decoded) -> bool:
+        """Whether a wait instruction waits for all that the selector asks."""
+        if not selector.depctr and not selector.counters:
+            return True
+        waits: dict[str, int | None] = {}
+        depctr = self._target.wait.depctr
+        if selector.depctr:
+            if depctr is None or decoded.mnemonic != depctr.instruction.value:
+                return False
+            waits = self._target.decode_depctr(_immediate(decoded))
+        elif decoded.mnemonic in self._target.wait.instructions:
+            waits = self._target.decode_wait(_immediate(decoded), decoded.mnemonic)
+        asked = {**selector.depctr, **selector.counters}
+        return all((value := waits.get(name)) is not None and value <= most for name, most in asked.items())
+
+    def _role(self, decoded: Decoded, role: Role) -> int:
+        match role:
+            case "reads":
+                return decoded.reads
+            case "writes":
+                return decoded.writes
+            case "operand_reads":
+                return _mask(decoded.sources) | decoded.reads & VCC_MASK
+            case "destination":
+                return _mask(decoded.destinations)
+            case "src_c":
+                accumulator = _accumulator(decoded)
+                return _mask([accumulator]) if accumulator is not None else 0
+            case "src_ab":
+                accumulator = _accumulator(decoded)
+                return _mask([operand for operand in decoded.sources if operand is not accumulator])
+            case "lane_select":
+                return _mask(decoded.operands[-1:])
+            case "dpp_source":
+                return _mask([operand for operand in decoded.operands if not operand.written][:1])
+            case "store_data":
+                return _mask([operand for operand in decoded.sources if _is_wide_vector(operand)])
+            case "lane_mask":
+                return _lane_masks(decoded)
+            case "hwreg":
+                return self._hardware_register(decoded)
+
+    def _hardware_register(self, decoded: Decoded) -> int:
+        """A bit for each name, so that one name meets itself only."""
+        texts = [operand.text for operand in decoded.operands if operand.text.startswith("hwreg(")]
+        if not texts:
+            return 0
+        name = texts[0].removeprefix("hwreg(").removesuffix(")").split(",")[0].strip()
+        return self._hardware_registers.setdefault(name, 1 << len(self._hardware_registers))
+
+
+@cache
+def hazard_rules(target: Target, wave_size: int) -> HazardRules:
+    """The compiled rows of a target."""
+    return HazardRules(target, wave_size)
+
+
+def wait_states(decoded: Decoded) -> int:
+    """How long the instruction holds later ones up, as the table counts: s_nop N is N + 1, unknown code is 0."""
+    if decoded.mnemonic == "s_nop":
+        return (_immediate(decoded) & _NOP_FIELD) + 1
+    return 0 if "unknown" in decoded.flags else 1
+
+
+def _count_limits(row: SequenceRow) -> tuple[int, ...]:
+    """How far each count of a sequence goes: its ends, then what softens it."""
+    softens = (row.softens.after.times,) if row.softens is not None else ()
+    return tuple(end.times for end in row.until) + softens
+
+
+def _is_kind(selector: Selector, mnemonic: str, words: frozenset[str]) -> bool:
+    """The part of a selector that depends on the opcode only."""
+    return (
+        words.issuperset(selector.all_of)
+        and (not selector.any_of or not words.isdisjoint(selector.any_of))
+        and words.isdisjoint(selector.none_of)
+        and (not selector.mnemonic or _fits_pattern(mnemonic, selector.mnemonic))
+        and not (selector.not_mnemonic and _fits_pattern(mnemonic, selector.not_mnemonic))
+    )
+
+
+def _may_take_part(row: SequenceRow, mnemonic: str, words: frozenset[str]) -> bool:
+    selectors: list[Selector] = [row.producer, row.consumer]
+    if row.primed_by is not None:
+        selectors += [row.primed_by.by, *row.primed_by.until]
+    return any(_is_kind(selector, mnemonic, words) for selector in selectors)
+
+
+def _may_affect(row: SequenceRow, mnemonic: str, words: frozenset[str]) -> bool:
+    selectors: list[Selector | None] = [*row.until, row.arm, row.counted_zero_after]
+    if row.softens is not None:
+        selectors.append(row.softens.after)
+    return any(selector is not None and _is_kind(selector, mnemonic, words) for selector in selectors)
+
+
+def _fits(row: HazardRow, wave_size: int) -> bool:
+    return not row.wave_sizes or wave_size in row.wave_sizes
+
+
+def _opcodes_fit(row: WaitStateRow, producer: Decoded, consumer: Decoded) -> bool:
+    return row.same_opcode is None or row.same_opcode == (_plain(producer.mnemonic) == _plain(consumer.mnemonic))
+
+
+@cache
+def _plain(mnemonic: str) -> str:
+    """The mnemonic without its encoding suffix."""
+    return _SUFFIX.sub("", mnemonic)
+
+
+@cache
+def _fits_pattern(mnemonic: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(_plain(mnemonic), pattern) for pattern in patterns)
+
+
+def _immediate(decoded: Decoded) -> int:
+    """SIMM16 of SOPP and SOPK: the low half of the word."""
+    return int.from_bytes(decoded.code[:2], "little")
+
+
+def _mask(operands: Sequence[Operand]) -> int:
+    mask = 0
+    for operand in operands:
+        if operand.registers is not None:
+            mask |= operand.registers.mask
+    return mask
+
+
+def _whole_pairs(mask: int) -> int:
+    """The set with the other half of each aligned 64-bit pair; every file begins at an even unit."""
+    low, high = mask & _EVEN_UNITS, mask & ~_EVEN_UNITS
+    return mask | low << 1 | high >> 1
+
+
+def _accumulator(decoded: Decoded) -> Operand | None:
+    """SrcC: the tied destination where there is one, else the fourth operand."""
+    for operand in decoded.operands:
+        if operand.read and operand.written:
+            return operand
+    return decoded.operands[3] if len(decoded.operands) > 3 else None
+
+
+def _is_vector(operand: Operand) -> bool:
+    return operand.registers is not None and bool(operand.registers.mask & VECTOR_MASK)
+
+
+def _is_wide_vector(operand: Operand) -> bool:
+    """More than 64 bits: store data, since addresses have 64 at most."""
+    return _is_vector(operand) and operand.registers is not None and operand.registers.bits > 64
+
+
+def _lane_masks(decoded: Decoded) -> int:
+    mask = decoded.reads & VCC_MASK
+    if len(decoded.info.widths) == len(decoded.operands):
+        pairs = zip(decoded.operands, decoded.info.widths, strict=True)
+        mask |= _mask([operand for operand, width in pairs if width == LANE_MASK and operand.read])
+    return mask
+
+
+def _has_eight_bit_source(decoded: Decoded) -> bool:
+    """Of f8f6f4 operations: matrix A or B has 8-bit elements, which fill 8 registers."""
+    return any(o.registers is not None and o.registers.count == 8 for o in decoded.operands[1:3])
+
+
+def _offset_register(decoded: Decoded) -> bool:
+    is_buffer = decoded.info.encoding in ("MUBUF", "MTBUF") and bool(decoded.operands)
+    return is_buffer and decoded.operands[-1].registers is not None
+
+
+def _sets_upper_half(decoded: Decoded) -> bool:
+    """A 16-bit or 8-bit result goes elsewhere than to the low end of its register."""
+    selected = decoded.modifier("dst_sel")
+    if selected is not None:
+        return selected != "DWORD"
+    op_sel = decoded.modifier("op_sel")
+    if op_sel is None or "packed" in decoded.flags:
+        return False
+    bits = op_sel.strip("[]").split(",")
+    narrow_float = "fp8" in decoded.mnemonic or "bf8" in decoded.mnemonic or "fp4" in decoded.mnemonic
+    if narrow_float:
+        return "1" in bits[1:]
+    return len(bits) == len(decoded.operands) and bits[-1] == "1"

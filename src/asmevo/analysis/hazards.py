@@ -1,0 +1,496 @@
+"""Hazards: instructions too close together, found by forward data flow over the table `target.hazards`.
+
+Lattice. The state at a point of the code is a set of producers that may still do harm, each with the least
+that can have happened since:
+
+* for rows of wait states: the producer and the least number of wait states since, over all paths. A producer
+  leaves the set when no row needs more than that. For matrix operations also the registers that a later
+  matrix operation has overwritten on every path (the later one then stands for them).
+* for sequence rows: row, producer, its registers, for each counted end the least count over all paths, and
+  whether the arming instruction may have been seen. It leaves the set when one end is complete on all paths.
+* for rows with priming: the registers that may have been touched before.
+
+Transfer. An instruction first is a consumer: each producer in the set is held against it. Then it lets time
+pass (one wait state, `s_nop N` N + 1, an unknown instruction none) and counts as an end where it is one.
+Last it becomes a producer itself; in a sequence row it then stands for older producers of the same registers,
+since less has happened since.
+
+Join. Union of the sets; of two entries for one producer the smaller counts, the union of its registers and
+"may have". Counts only fall and are bounded, sets only grow and are finite, so the iteration ends.
+
+Soundness. On every execution that reaches a point, a producer that can still do harm is in the set with a
+count that is no larger than the true one: that holds at the start (empty; for functions that others call,
+everything counts as touched before), each transfer keeps it, and a join only lowers counts. What a caller or
+callee does around a call is not seen: producers pass through a call as through one instruction, which keeps
+them longer than they live.
+
+One block from one entry state always gives the same result, so it is kept: a candidate that differs from its
+parent in one block is analysed by looking up the others.
+
+The one pattern that is not a pair is VALUPartialForwarding (wave64 on gfx11): VALU writes Va, SALU writes EXEC,
+VALU writes Vb, VALU reads both. For it the state holds recent VALU results with the number of VALU
+instructions since, and how many of these came before the last write of EXEC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from asmevo.analysis.control_flow import ControlFlow
+from asmevo.analysis.hazard_rules import ALL_UNITS, Facts, ForwardingPart, HazardRules, hazard_rules
+from asmevo.program.instruction import Decoded, Instruction
+from asmevo.program.kernel import Block, Kernel
+from asmevo.target import Target
+
+__all__ = ["HazardAnalysis", "NopSlack", "Violation", "analyse_hazards", "nop_slack", "wait_states_between"]
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A producer and a consumer too close together.
+
+    `found` and `needed` count wait states; where the consumer waits by itself (LDS direct loads) `found` is
+    what it waits for and `needed` the most that is safe; else both are 0. `registers` is the set of units that
+    ties the two together, 0 if none do. `softened`: the row's reason why this one is only a warning.
+    """
+
+    rule: str
+    producer: Instruction
+    consumer: Instruction
+    found: int
+    needed: int
+    registers: int
+    softened: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NopSlack:
+    """A `s_nop` of which `unused` of its `wait_states` are needed by nothing, all else left as it is."""
+
+    instruction: Instruction
+    wait_states: int
+    unused: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Recent:
+    """A producer under wait-state rows; `overwritten` by later matrix operations."""
+
+    instruction: Instruction
+    facts: Facts
+    age: int
+    overwritten: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """A producer under a sequence row; `zero`: the consumer must count from zero."""
+
+    instruction: Instruction
+    registers: int
+    counts: tuple[int, ...]
+    armed: bool
+    zero: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """A VALU result under VALUPartialForwarding: VALU since, and since until EXEC was written (None: was not)."""
+
+    instruction: Instruction
+    registers: int
+    since: int
+    before_exec: int | None
+
+
+_PendingKey = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    recent: frozenset[_Recent]
+    pending: frozenset[tuple[_PendingKey, _Pending]]
+    primed: tuple[int, ...]
+    results: frozenset[_Result]
+
+
+@dataclass(slots=True)
+class _Front:
+    """The state while it moves through a block."""
+
+    rules: HazardRules
+    recent: list[_Recent]
+    pending: dict[_PendingKey, _Pending]
+    primed: list[int]
+    results: list[_Result]
+
+    @staticmethod
+    def at(state: _State, rules: HazardRules) -> _Front:
+        return _Front(rules, list(state.recent), dict(state.pending), list(state.primed), list(state.results))
+
+    def state(self) -> _State:
+        pending = frozenset(self.pending.items())
+        return _State(frozenset(self.recent), pending, tuple(self.primed), frozenset(self.results))
+
+    def step(self, instruction: Instruction, facts: Facts, violations: list[Violation]) -> None:
+        """Pass one instruction."""
+        if self.recent:
+            if facts.consumes:
+                self._meet_recent(instruction, facts, violations)
+            self._let_time_pass(facts)
+        if facts.produces:
+            self.recent.append(_Recent(instruction, facts, 0, 0))
+        if self.pending:
+            if facts.sequence:
+                self._meet_pending(instruction, facts, violations)
+            if facts.effects:
+                self._end_pending(facts)
+        if facts.sequence:
+            self._begin_sequences(instruction, facts)
+        if facts.is_call:
+            self.primed = _everything_touched(self.rules)
+        if facts.forwarding is not None:
+            self._forward(instruction, facts.forwarding, violations)
+
+    def _meet_recent(self, instruction: Instruction, facts: Facts, violations: list[Violation]) -> None:
+        for recent in self.recent:
+            if not recent.facts.produces & facts.consumes:
+                continue
+            for need in self.rules.between(recent.facts, facts):
+                if recent.age >= need.wait_states:
+                    break
+                left = need.registers & ~recent.overwritten if need.superseded else need.registers
+                if left:
+                    registers = left if need.row.via is not None else 0
+                    found = recent.age
+                    violations.append(
+                        Violation(need.row.id, recent.instruction, instruction, found, need.wait_states, registers)
+                    )
+
+    def _let_time_pass(self, facts: Facts) -> None:
+        passed, written = facts.wait_states, facts.destination if facts.is_matrix else 0
+        self.recent = [
+            _Recent(
+                recent.instruction,
+                recent.facts,
+                recent.age + passed,
+                recent.overwritten | written if recent.facts.is_matrix else 0,
+            )
+            for recent in self.recent
+            if recent.age + passed < recent.facts.horizon
+        ]
+
+    def _meet_pending(self, instruction: Instruction, facts: Facts, violations: list[Violation]) -> None:
+        checks = {part.row: part for part in facts.sequence if part.checks}
+        if not checks:
+            return
+        for (place, _), pending in self.pending.items():
+            part = checks.get(place)
+            if part is None or not pending.armed or not pending.registers & part.checks:
+                continue
+            row = self.rules.sequences[place]
+            most = 0 if pending.zero or not row.counted else pending.counts[0]
+            if row.counted and part.waits_for <= most:
+                continue
+            soft = row.softens is not None and pending.counts[-1] >= row.softens.after.times
+            registers = pending.registers & part.checks if row.via is not None else 0
+            why = row.softens.why if soft and row.softens is not None else ""
+            found = part.waits_for if row.counted else 0
+            violations.append(Violation(row.id, pending.instruction, instruction, found, most, registers, why))
+
+    def _end_pending(self, facts: Facts) -> None:
+        for key, pending in list(self.pending.items()):
+            effect = facts.effects.get(key[0])
+            if effect is None:
+                continue
+            counts = tuple(map(int.__add__, pending.counts, effect.counts))
+            limits = self.rules.limits[key[0]]
+            ends = self.rules.sequences[key[0]].until
+            if effect.ends or any(count >= end.times for count, end in zip(counts, ends, strict=False)):
+                del self.pending[key]
+                continue
+            counts = tuple(map(min, counts, limits))
+            armed, zero = pending.armed or effect.arms, pending.zero or effect.zeroes
+            self.pending[key] = _Pending(pending.instruction, pending.registers, counts, armed, zero)
+
+    def _begin_sequences(self, instruction: Instruction, facts: Facts) -> None:
+        for part in facts.sequence:
+            primed = self.rules.sequences[part.row].primed_by is not None
+            started = part.starts & self.primed[part.row] if primed else part.starts
+            if started:
+                self._begin(part.row, started, instruction)
+        for part in facts.sequence:
+            kept = 0 if part.clears_priming else self.primed[part.row]
+            self.primed[part.row] = kept | part.primes
+
+    def _begin(self, place: int, registers: int, instruction: Instruction) -> None:
+        armed = self.rules.sequences[place].arm is None
+        if armed:
+            for key, older in list(self.pending.items()):
+                left = older.registers & ~registers
+                if key[0] != place or left == older.registers:
+                    continue
+                del self.pending[key]
+                if left:
+                    self.pending[key] = _Pending(older.instruction, left, older.counts, older.armed, older.zero)
+        counts = (0,) * len(self.rules.limits[place])
+        self.pending[place, instruction.id] = _Pending(instruction, registers, counts, armed, False)
+
+    def _forward(self, instruction: Instruction, part: ForwardingPart, violations: list[Violation]) -> None:
+        rule = self.rules.forwarding
+        assert rule is not None
+        if part.ends:
+            self.results = []
+        if part.writes_exec:
+            self.results = [_Result(r.instruction, r.registers, r.since, r.since) for r in self.results]
+        if not part.is_valu:
+            return
+        culprit = _forwarded(self.results, part, rule.before_and_after_exec, rule.before_use)
+        if culprit is not None:
+            registers = culprit.registers & sum(set(part.sources))
+            violations.append(Violation(rule.id, culprit.instruction, instruction, 0, 0, registers))
+        horizon = rule.before_and_after_exec + rule.before_use + 2
+        self.results = [
+            _Result(r.instruction, r.registers & ~part.results, r.since + 1, r.before_exec)
+            for r in self.results
+            if r.since < horizon and r.registers & ~part.results
+        ]
+        if part.results:
+            self.results.append(_Result(instruction, part.results, 0, None))
+
+
+def _forwarded(results: Iterable[_Result], part: ForwardingPart, around: int, before_use: int) -> _Result | None:
+    """The result from before EXEC was written, if the pattern is complete."""
+    if len(part.sources) < 2:
+        return None
+    used = [r for r in results if any(r.registers & source for source in part.sources)]
+    for late in used:
+        if late.before_exec is not None or late.since > before_use:
+            continue
+        for early in used:
+            if early.before_exec is None:
+                continue
+            since_exec = early.since - early.before_exec
+            between = since_exec - late.since - 1
+            if between >= 0 and early.before_exec + between <= around:
+                return early
+    return None
+
+
+def _everything_touched(rules: HazardRules) -> list[int]:
+    return [ALL_UNITS if row.primed_by is not None else 0 for row in rules.sequences]
+
+
+def _entry_state(kernel: Kernel, rules: HazardRules) -> _State:
+    primed = [0] * len(rules.sequences) if kernel.is_entry else _everything_touched(rules)
+    return _State(frozenset(), frozenset(), tuple(primed), frozenset())
+
+
+def _join(first: _State, second: _State) -> _State:
+    if first == second:
+        return first
+    return _State(
+        _join_recent(first.recent, second.recent),
+        _join_pending(first.pending, second.pending),
+        tuple(map(int.__or__, first.primed, second.primed)),
+        first.results | second.results,
+    )
+
+
+def _join_recent(first: frozenset[_Recent], second: frozenset[_Recent]) -> frozenset[_Recent]:
+    joined = {recent.instruction.id: recent for recent in first}
+    for recent in second:
+        other = joined.get(recent.instruction.id)
+        if other is not None:
+            age, overwritten = min(recent.age, other.age), recent.overwritten & other.overwritten
+            recent = _Recent(recent.instruction, recent.facts, age, overwritten)
+        joined[recent.instruction.id] = recent
+    return frozenset(joined.values())
+
+
+def _join_pending(
+    first: frozenset[tuple[_PendingKey, _Pending]], second: frozenset[tuple[_PendingKey, _Pending]]
+) -> frozenset[tuple[_PendingKey, _Pending]]:
+    joined = dict(first)
+    for key, pending in second:
+        other = joined.get(key)
+        if other is not None:
+            pending = _Pending(
+                pending.instruction,
+                pending.registers | other.registers,
+                tuple(map(min, pending.counts, other.counts)),
+                pending.armed or other.armed,
+                pending.zero or other.zero,
+            )
+        joined[key] = pending
+    return frozenset(joined.items())
+
+
+_Passage = tuple[_State, tuple[Violation, ...]]
+_PASSAGES: dict[tuple[HazardRules, tuple[Instruction, ...], _State], _Passage] = {}
+_PASSAGE_LIMIT = 1 << 13
+
+
+def _pass_block(rules: HazardRules, block: Block, entry: _State) -> _Passage:
+    key = (rules, block.instructions, entry)
+    found = _PASSAGES.get(key)
+    if found is None:
+        front, violations = _Front.at(entry, rules), list[Violation]()
+        facts = rules.facts
+        for instruction in block.instructions:
+            front.step(instruction, facts(instruction.decoded), violations)
+        if len(_PASSAGES) >= _PASSAGE_LIMIT:
+            _PASSAGES.clear()
+        found = _PASSAGES[key] = (front.state(), tuple(violations))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class HazardAnalysis:
+    """The result for one kernel: `violations` in the order of the code."""
+
+    kernel: Kernel
+    rules: HazardRules
+    flow: ControlFlow
+    violations: tuple[Violation, ...]
+    _entries: dict[int, _State]
+
+    def witness(self, violation: Violation) -> tuple[int, ...]:
+        """Blocks on the path from producer to consumer that lets the fewest wait states pass."""
+        places = {i.id: (block.index, place) for block, place, i in self.kernel.positions()}
+        start, place = places[violation.producer.id]
+        goal, until = places[violation.consumer.id]
+        if start == goal and place < until:
+            return (start,)
+        blocks = self.kernel.blocks
+        queue = [(self._states(blocks[start].instructions[place + 1 :]), (start,))]
+        seen: set[int] = set()
+        while queue:
+            passed, path = heappop(queue)
+            for successor in self.flow.successors[path[-1]]:
+                if successor == goal:
+                    return (*path, goal)
+                if successor not in seen:
+                    seen.add(successor)
+                    states = passed + self._states(blocks[successor].instructions)
+                    heappush(queue, (states, (*path, successor)))
+        return (start, goal)
+
+    def _states(self, instructions: Iterable[Instruction]) -> int:
+        return sum(self.rules.facts(instruction.decoded).wait_states for instruction in instructions)
+
+
+def analyse_hazards(kernel: Kernel) -> HazardAnalysis:
+    """All hazards of a kernel or function."""
+    rules, flow = hazard_rules(kernel.target, kernel.wave_size), ControlFlow(kernel)
+    entries = {index: _entry_state(kernel, rules) for index in _entry_blocks(kernel, flow)}
+    waiting, violations = list(entries), dict[int, tuple[Violation, ...]]()
+    while waiting:
+        index = waiting.pop(0)
+        leaving, violations[index] = _pass_block(rules, kernel.blocks[index], entries[index])
+        for successor in flow.successors[index]:
+            before = entries.get(successor)
+            after = leaving if before is None else _join(before, leaving)
+            if after != before:
+                entries[successor] = after
+                if successor not in waiting:
+                    waiting.append(successor)
+    ordered = tuple(found for index in sorted(violations) for found in violations[index])
+    return HazardAnalysis(kernel, rules, flow, ordered, entries)
+
+
+def _entry_blocks(kernel: Kernel, flow: ControlFlow) -> list[int]:
+    """Block 0, and where a jump that names no block may land."""
+    if not kernel.blocks:
+        return []
+    loose = [index for index in flow.unreachable if not flow.predecessors[index]] if flow.has_indirect else []
+    return [0, *loose]
+
+
+def wait_states_between(target: Target, wave_size: int, producer: Decoded, consumer: Decoded) -> int:
+    """Wait states that must lie between the two if one directly follows the other; 0 if none.
+
+    Sequence rows are not in this number, since wait states do not mend them.
+    """
+    rules = hazard_rules(target, wave_size)
+    needs = rules.between(rules.facts(producer), rules.facts(consumer))
+    return needs[0].wait_states if needs else 0
+
+
+def nop_slack(kernel: Kernel) -> tuple[NopSlack, ...]:
+    """For every reachable `s_nop`, how many of its wait states are needed by nothing.
+
+    Each answer holds for a change of that one `s_nop` alone. `unused` equal to `wait_states` means it may go.
+    Found by walking on from the `s_nop` with less time passed, until the state is the same as it was.
+    """
+    analysis = analyse_hazards(kernel)
+    slack = []
+    for index in sorted(analysis._entries):
+        front = _Front.at(analysis._entries[index], analysis.rules)
+        for place, instruction in enumerate(kernel.blocks[index].instructions):
+            facts = analysis.rules.facts(instruction.decoded)
+            if facts.is_nop:
+                unused = _unused_states(analysis, index, place, front.state())
+                slack.append(NopSlack(instruction, facts.wait_states, unused))
+            front.step(instruction, facts, [])
+    return tuple(slack)
+
+
+def _unused_states(analysis: HazardAnalysis, block: int, place: int, before: _State) -> int:
+    """The most wait states that the nop at this place can lose."""
+    instruction = analysis.kernel.blocks[block].instructions[place]
+    facts = analysis.rules.facts(instruction.decoded)
+    least, most = 0, facts.wait_states
+    while least < most:
+        middle = (least + most + 1) // 2
+        if _harmless(analysis, block, place, before, middle):
+            least = middle
+        else:
+            most = middle - 1
+    return least
+
+
+def _harmless(analysis: HazardAnalysis, block: int, place: int, before: _State, lost: int) -> bool:
+    instruction = analysis.kernel.blocks[block].instructions[place]
+    facts = analysis.rules.facts(instruction.decoded)
+    usual, shorter = _Front.at(before, analysis.rules), _Front.at(before, analysis.rules)
+    usual.step(instruction, facts, [])
+    if lost < facts.wait_states:
+        shorter.step(instruction, analysis.rules.shortened(facts, lost), [])
+    waiting, seen = [(block, place + 1, usual.state(), shorter.state())], set[tuple[int, _State, _State]]()
+    while waiting:
+        at, start, known, tried = waiting.pop()
+        outcome = _compare(analysis, at, start, known, tried)
+        if outcome is False:
+            return False
+        if outcome is None:
+            continue
+        for successor in analysis.flow.successors[at]:
+            goal = (successor, *outcome)
+            if goal not in seen:
+                seen.add(goal)
+                waiting.append((successor, 0, *outcome))
+    return True
+
+
+def _compare(
+    analysis: HazardAnalysis, block: int, start: int, known: _State, tried: _State
+) -> tuple[_State, _State] | None | bool:
+    """Walk on with both states: False if `tried` meets a hazard that `known` does not, None once they agree."""
+    usual, shorter = _Front.at(known, analysis.rules), _Front.at(tried, analysis.rules)
+    for instruction in analysis.kernel.blocks[block].instructions[start:]:
+        if usual.state() == shorter.state():
+            return None
+        facts = analysis.rules.facts(instruction.decoded)
+        old, new = list[Violation](), list[Violation]()
+        usual.step(instruction, facts, old)
+        shorter.step(instruction, facts, new)
+        if {_pair(v) for v in new} - {_pair(v) for v in old}:
+            return False
+    return None if usual.state() == shorter.state() else (usual.state(), shorter.state())
+
+
+def _pair(violation: Violation) -> tuple[str, int, int]:
+    return (violation.rule, violation.producer.id, violation.consumer.id)

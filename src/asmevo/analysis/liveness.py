@@ -1,0 +1,360 @@
+"""Liveness: which registers hold a value that may still be read, at every point of a kernel.
+
+Scalar registers are live or not. A vector register holds one value a lane, and EXEC decides which lanes an
+instruction reads and writes, so one bit is not enough: a write under a partial EXEC ends the old value in
+some lanes only. The state at a point is therefore a pair of register sets,
+
+    cur   registers that may be read later, before being overwritten, in some lane that is in EXEC now
+    oth   the same for some lane that is not in EXEC now
+
+(scalar registers are in `cur` only). The order is inclusion of both sets, paths join by union, and the
+analysis goes backward to the least fixed point, starting from nothing. With `cur'`, `oth'` the state behind
+an instruction, the state before it follows from what it does, last effect first:
+
+    changes EXEC from E to E'         lanes in E                      lanes not in E
+      any change                      cur = cur' | oth'               oth = cur' | oth'
+      narrows, E' within E            cur = cur' | oth'               oth = oth'
+      widens, E within E'             cur = cur'                      oth = cur' | oth'
+      flips, E' outside E             cur = oth'                      oth = cur' | oth'
+    writes vector register r          cur loses r (under EXEC; oth keeps it, those lanes are not written)
+      ignoring EXEC (matrix)          cur and oth lose r
+    writes scalar register s          cur loses s (whole registers; a partial write reads the old value, too)
+    reads vector register r           cur gains r
+      across lanes                    cur and oth gain r
+    reads scalar register s           cur gains s
+
+Why it is sound: take a lane and a register read there later, before being overwritten there. If the lane is
+in E' behind the instruction, r is in cur', else in oth' (induction along the path to the read). Before the
+instruction the lane is in E or not; each row above lists, for either case, the sets of all places the lane
+may be behind it: a narrowing cannot add a lane, so lanes outside E stay outside; a widening cannot drop one;
+a flip (`EXEC = s & ~EXEC`) drops all that were in. So r is in cur or oth as the lane demands. A write takes r
+out only for lanes that are certainly written. A read adds r for all lanes it may look at; cross-lane
+readers (lane reads and permutes, DPP, LDS permutes, matrix operations, interpolation, transposing loads)
+may look at any. Hence `cur | oth` holds every register whose value may still be read in any lane, and a
+register outside it may be given away. `cur` alone says what the lanes at work need: the measure of
+pressure, as the others' values may share registers with it.
+
+At the borders the worst is assumed: everything is live where control leaves for code that is not seen
+(return, jump through a register, call, running off the end, trap, unknown instruction), and nothing at
+s_endpgm. Where register numbers are indexed (see `dependence.renumbered_places` and the flags `indexed_*`)
+any vector register may be read and none is certainly written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cache, cached_property
+
+from asmevo.analysis.control_flow import ControlFlow, Exit
+from asmevo.analysis.dependence import renumbered_places
+from asmevo.program.instruction import Decoded
+from asmevo.program.kernel import Block, Kernel
+from asmevo.program.registers import EXEC_MASK, UNIT_COUNT, VECTOR_MASK, RegisterSpan
+
+ALL = (1 << UNIT_COUNT) - 1
+"""Every register unit."""
+
+
+class ExecChange(Enum):
+    """How an instruction's new EXEC relates to the old one."""
+
+    NONE = "is not written"
+    ANY = "may be anything"
+    NARROWS = "is a subset"
+    WIDENS = "is a superset"
+    FLIPS = "is disjoint"
+
+
+@dataclass(frozen=True, slots=True)
+class LiveState:
+    """`current`: live in lanes of EXEC, and scalar registers; `others`: live in lanes outside EXEC."""
+
+    current: int = 0
+    others: int = 0
+
+    @property
+    def any_lane(self) -> int:
+        """Registers whose value may still be read in some lane."""
+        return self.current | self.others
+
+    def __or__(self, other: LiveState) -> LiveState:
+        return LiveState(self.current | other.current, self.others | other.others)
+
+
+_NOTHING = LiveState()
+_EVERYTHING = LiveState(ALL, VECTOR_MASK)
+
+
+@dataclass(frozen=True, slots=True)
+class _Transfer:
+    """What one encoding does to a state. `keep` and `keep_others` are what survives its writes."""
+
+    keep: int
+    keep_others: int
+    reads: int
+    reads_others: int
+    exec_change: ExecChange
+
+
+_IGNORE_EXEC = re.compile(r"v_(s?mfma|smfmac|wmma|swmmac)")
+_ACROSS_LANES = re.compile(
+    r"v_(readlane|readfirstlane|permlane|interp|accvgpr|s?mfma|smfmac|wmma|swmmac)"
+    r"|ds_(bpermute|permute|swizzle|read_.*_tr_|load_tr|read_.*addtid)|global_load_(tr|block_tr)"
+)
+_ACROSS_FLAGS = frozenset({"dpp", "vinterp", "ldsdir", "gds"})
+_LOOKS_AT_EVERYTHING = frozenset({"unknown", "call"})
+
+# `EXEC = f(S, EXEC)` of the instructions that name EXEC implicitly (AMD's pseudocode of SOP1 and VOPC).
+_BY_MNEMONIC = (
+    (re.compile(r"s_and_saveexec_|s_and(n1|_not0)_(saveexec|wrexec)_|v_cmpx_"), ExecChange.NARROWS),
+    (re.compile(r"s_or_saveexec_|s_or(n1|_not0)_saveexec_"), ExecChange.WIDENS),
+    (re.compile(r"s_and(n2|_not1)_(saveexec|wrexec)_"), ExecChange.FLIPS),
+)
+_AND = re.compile(r"s_and_b(32|64)$")
+_AND_NOT = re.compile(r"s_and(n2|_not1)_b(32|64)$")
+_OR = re.compile(r"s_or_b(32|64)$")
+_OR_NOT = re.compile(r"s_or(n2|_not1)_b(32|64)$")
+_MOVE = re.compile(r"s_mov_b(32|64)$")
+_XOR = re.compile(r"s_xor_b(32|64)$")
+
+
+class Liveness:
+    """The fixed point for one kernel. All results are sets of register units."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self._flow = ControlFlow(kernel)
+        halves = kernel.target.family.value in _KEEPS_UPPER_HALVES
+        self._transfers = [_block_transfers(block, halves, kernel.wave_size) for block in kernel.blocks]
+        self._into = self._solve()
+
+    def state_in(self, block: int) -> LiveState:
+        """The state in front of a block's first instruction."""
+        return self._into[block]
+
+    def state_out(self, block: int) -> LiveState:
+        """The state behind a block's last instruction."""
+        state = self._borders[block]
+        for successor in self._flow.successors[block]:
+            state = state | self._into[successor]
+        return state
+
+    def live_in(self, block: int) -> int:
+        """Registers live in any lane in front of a block."""
+        return self.state_in(block).any_lane
+
+    def live_out(self, block: int) -> int:
+        """Registers live in any lane behind a block."""
+        return self.state_out(block).any_lane
+
+    def live_before(self, block: int) -> list[int]:
+        """For each instruction of a block the registers live in any lane in front of it."""
+        return [state.any_lane for state in self.states(block)[:-1]]
+
+    def current_before(self, block: int) -> list[int]:
+        """The same for the lanes in EXEC (and scalar registers) only."""
+        return [state.current for state in self.states(block)[:-1]]
+
+    def states(self, block: int) -> list[LiveState]:
+        """The state in front of each instruction, and at last the one behind the block."""
+        state = self.state_out(block)
+        states = [state]
+        for transfer in reversed(self._transfers[block]):
+            state = LiveState(*_before(transfer, state.current, state.others))
+            states.append(state)
+        states.reverse()
+        return states
+
+    @cached_property
+    def _borders(self) -> list[LiveState]:
+        """What code that is not seen may read behind each block."""
+        unseen = (Exit.INDIRECT, Exit.OUTSIDE, Exit.FALLS_OFF)
+        return [_EVERYTHING if leaves in unseen else _NOTHING for leaves in self._flow.exits]
+
+    def _solve(self) -> list[LiveState]:
+        """Blocks wait in postorder, so that one pass settles code without loops."""
+        count = len(self.kernel.blocks)
+        self._into = [_NOTHING] * count
+        waiting = deque([*self._flow.unreachable, *reversed(self._flow.reverse_postorder)])
+        queued = [True] * count
+        while waiting:
+            block = waiting.popleft()
+            queued[block] = False
+            behind = self.state_out(block)
+            current, others = behind.current, behind.others
+            for transfer in reversed(self._transfers[block]):
+                current, others = _before(transfer, current, others)
+            state = LiveState(current, others)
+            if state != self._into[block]:
+                self._into[block] = state
+                for predecessor in self._flow.predecessors[block]:
+                    if not queued[predecessor]:
+                        queued[predecessor] = True
+                        waiting.append(predecessor)
+        return self._into
+
+
+def _before(transfer: _Transfer, current: int, others: int) -> tuple[int, int]:
+    """The state in front of an instruction from the one behind it."""
+    change = transfer.exec_change
+    if change is not ExecChange.NONE:
+        vector = current & VECTOR_MASK
+        either = vector | others
+        if change is ExecChange.FLIPS:
+            current = current ^ vector | others
+        elif change is not ExecChange.WIDENS:
+            current |= others
+        if change is not ExecChange.NARROWS:
+            others = either
+    return current & transfer.keep | transfer.reads, others & transfer.keep_others | transfer.reads_others
+
+
+def _block_transfers(block: Block, halves: bool, wave_size: int) -> list[_Transfer]:
+    transfers = [_transfer(instruction.decoded, halves, wave_size) for instruction in block.instructions]
+    for place in renumbered_places(block.instructions):
+        decoded = block.instructions[place].decoded
+        scalar_writes = decoded.writes & ~VECTOR_MASK
+        reads = decoded.reads | VECTOR_MASK
+        change = exec_change(decoded, wave_size)
+        transfers[place] = _Transfer(ALL & ~scalar_writes, ALL, reads, VECTOR_MASK, change)
+    if any(transfer.exec_change is ExecChange.ANY for transfer in transfers):
+        for place, change in _changes_by_saved_exec(block, wave_size).items():
+            transfers[place] = replace(transfers[place], exec_change=change)
+    return transfers
+
+
+def _changes_by_saved_exec(block: Block, wave_size: int) -> dict[int, ExecChange]:
+    """Changes that follow from a copy S of EXEC made earlier in the block, by place.
+
+    While no copy's register is written, EXEC stays within S as long as it is only narrowed, and S within
+    EXEC as long as it is only widened. Then `EXEC ^ S` is the rest of the larger one (of EXEC: it narrows;
+    of S: it flips), and `EXEC = S` narrows or widens.
+    """
+    found: dict[int, ExecChange] = {}
+    saved: dict[RegisterSpan, _Bounds] = {}
+    for place, instruction in enumerate(block.instructions):
+        decoded = instruction.decoded
+        change = exec_change(decoded, wave_size)
+        if change is ExecChange.ANY:
+            change = found[place] = _flips_all(_by_saved_exec(decoded, saved), decoded, wave_size)
+        if "unknown" in decoded.flags:
+            saved = {}
+        copy = _copy_of_exec(decoded)
+        saved = {span: bounds for span, bounds in saved.items() if not span.mask & decoded.writes}
+        if copy is not None:
+            saved[copy] = _Bounds()
+        if change is not ExecChange.NONE:
+            saved = {span: bounds.after(change) for span, bounds in saved.items()}
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """What is certain of EXEC and a copy made of it; at first they are equal."""
+
+    exec_within: bool = True
+    exec_around: bool = True
+
+    def after(self, change: ExecChange) -> _Bounds:
+        within = self.exec_within and change is ExecChange.NARROWS
+        return _Bounds(within, self.exec_around and change is ExecChange.WIDENS)
+
+
+def _copy_of_exec(decoded: Decoded) -> RegisterSpan | None:
+    """Where an instruction puts the EXEC it found."""
+    copies = "_saveexec_" in decoded.mnemonic or (
+        _MOVE.match(decoded.mnemonic) and decoded.operands[1].text in ("exec", "exec_lo")
+    )
+    return decoded.operands[0].registers if copies else None
+
+
+def _by_saved_exec(decoded: Decoded, saved: dict[RegisterSpan, _Bounds]) -> ExecChange:
+    if not (_MOVE.match(decoded.mnemonic) or _XOR.match(decoded.mnemonic)):
+        return ExecChange.ANY
+    into, *sources = (operand.registers for operand in decoded.operands)
+    bounds = next((saved[source] for source in sources if source in saved), None)
+    is_move = len(sources) == 1
+    if into is None or bounds is None or not (is_move or into in sources):
+        return ExecChange.ANY
+    if bounds.exec_around:
+        return ExecChange.NARROWS
+    if bounds.exec_within:
+        return ExecChange.WIDENS if is_move else ExecChange.FLIPS
+    return ExecChange.ANY
+
+
+@cache
+def _transfer(decoded: Decoded, halves: bool, wave_size: int) -> _Transfer:
+    flags, mnemonic = decoded.flags, decoded.mnemonic
+    if flags & _LOOKS_AT_EVERYTHING or mnemonic == "s_trap":
+        return _Transfer(0, 0, ALL, VECTOR_MASK, ExecChange.NONE)
+    reads = decoded.reads | (decoded.writes if halves and _writes_half(decoded) else 0)
+    killed = 0 if "indexed_def" in flags else decoded.writes
+    killed_everywhere = killed & VECTOR_MASK if _IGNORE_EXEC.match(mnemonic) else 0
+    across = bool(flags & _ACROSS_FLAGS or _ACROSS_LANES.match(mnemonic))
+    return _Transfer(
+        keep=ALL & ~killed,
+        keep_others=ALL & ~killed_everywhere,
+        reads=reads,
+        reads_others=reads & VECTOR_MASK if across else 0,
+        exec_change=exec_change(decoded, wave_size),
+    )
+
+
+# gfx10's 16-bit VALU operations leave the upper half of their result register alone, though their text has
+# neither halves nor a tied operand. gfx8 and gfx9 clear it, gfx11 and later print halves.
+_KEEPS_UPPER_HALVES = frozenset({"gfx10"})
+_TYPE = re.compile(r"_([a-z]+\d+)(?=_|$)")
+_SHORT_TYPES = frozenset({"f16", "u16", "i16", "b16"})
+_WHOLE_RESULTS = ("v_pk_", "v_cvt_pk", "v_sad_", "v_msad_", "v_qsad_", "v_mqsad_")
+
+
+def _writes_half(decoded: Decoded) -> bool:
+    """Whether a VALU result has 16 bits or less: the first type in the name is the result's."""
+    mnemonic = decoded.mnemonic
+    if "valu" not in decoded.flags or mnemonic.startswith(_WHOLE_RESULTS):
+        return False
+    if mnemonic.startswith("v_sat_pk_u8"):
+        return True
+    found = _TYPE.search(mnemonic)
+    return found is not None and found[1] in _SHORT_TYPES
+
+
+@cache
+def exec_change(decoded: Decoded, wave_size: int) -> ExecChange:
+    """How the instruction's EXEC relates to the one before it; ANY where nothing better is certain."""
+    if not decoded.writes & EXEC_MASK:
+        return ExecChange.NONE
+    named = next((change for pattern, change in _BY_MNEMONIC if pattern.match(decoded.mnemonic)), None)
+    change = named if named is not None else _explicit_change(decoded)
+    return _flips_all(change, decoded, wave_size)
+
+
+def _flips_all(change: ExecChange, decoded: Decoded, wave_size: int) -> ExecChange:
+    """A flip of one half of a wave64's EXEC leaves lanes of the other half in."""
+    whole = wave_size == 32 or decoded.mnemonic.endswith("_b64")
+    return change if whole or change is not ExecChange.FLIPS else ExecChange.ANY
+
+
+def _explicit_change(decoded: Decoded) -> ExecChange:
+    """SALU instructions that print EXEC as their destination. Halves of EXEC relate like the whole."""
+    mnemonic = decoded.mnemonic
+    into = decoded.operands[0]
+    if into.registers is None or not into.written or into.registers.mask & ~EXEC_MASK:
+        return ExecChange.ANY
+    sources = decoded.operands[1:]
+    same = [source.registers == into.registers for source in sources]
+    if _MOVE.match(mnemonic):
+        return {"-1": ExecChange.WIDENS, "0": ExecChange.NARROWS}.get(sources[0].text, ExecChange.ANY)
+    if _AND.match(mnemonic) and any(same):
+        return ExecChange.NARROWS
+    if _OR.match(mnemonic) and any(same):
+        return ExecChange.WIDENS
+    if _AND_NOT.match(mnemonic) and any(same):
+        return ExecChange.NARROWS if same[0] else ExecChange.FLIPS
+    if _OR_NOT.match(mnemonic) and same[0]:
+        return ExecChange.WIDENS
+    return ExecChange.ANY

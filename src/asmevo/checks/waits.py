@@ -1,0 +1,351 @@
+"""Are all waits there that the wait counters ask for, and are the ones that are there needed?
+
+The facts come from `analysis.wait_counters`; this file turns them into findings:
+
+    waits.in-flight          error    a register is read or overwritten while an access to it is under way
+    waits.function-entry     warning  a function touches registers before it waited for what its caller left
+    waits.function-return    warning  a function returns with results still under way
+    waits.lds-at-barrier     warning  a wave passes a barrier with LDS writes under way, and LDS is read later
+    waits.lds-dma            warning  loads into LDS that nothing ever waits for, and LDS is read later
+    waits.write-back         warning  a store while a cache write-back is under way (a broken release)
+    waits.unknown            warning  an instruction without a meaning: nothing is known of what it touches
+    waits.idle               perf     a wait that can never make the wave wait
+    waits.legacy             perf     `s_waitcnt` on a target where it waits for everything
+
+Memory order is relative: which accesses *should* be over at a barrier the code does not say, except for LDS
+writes. So `check_order` compares a candidate with its parent and reports accesses that may now be under way
+where they could not be before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from asmevo.analysis.control_flow import Exit
+from asmevo.analysis.events import UNIT_MASK, Mark, effect_of, is_release_barrier, reads_lds
+from asmevo.analysis.wait_counters import Hazard, WaitAnalysis, Witness
+from asmevo.checks.finding import Finding, Severity
+from asmevo.program.instruction import Instruction
+from asmevo.program.kernel import Kernel
+from asmevo.program.registers import register_names
+
+_LANE_WORDS = {"lds": "LDS", "vmem": "vector memory", "smem": "scalar memory", "flat": "FLAT"}
+
+
+def check_waits(kernel: Kernel) -> tuple[Finding, ...]:
+    """All findings about the waits of one kernel or function, errors first."""
+    return findings_of(WaitAnalysis(kernel))
+
+
+def findings_of(analysis: WaitAnalysis) -> tuple[Finding, ...]:
+    """The same for an analysis that is there already; `hard_findings` and then the advice on waits."""
+    return (*hard_findings(analysis), *_idle(analysis), *_legacy(analysis))
+
+
+def hard_findings(analysis: WaitAnalysis) -> tuple[Finding, ...]:
+    """Errors and warnings only: what counts against a candidate."""
+    found = [*_hazards(analysis), *_returns(analysis), *_lds_dma(analysis), *_unknown(analysis)]
+    found.sort(key=lambda finding: finding.severity is not Severity.ERROR)
+    return tuple(found)
+
+
+def check_order(parent: WaitAnalysis, candidate: WaitAnalysis) -> tuple[Finding, ...]:
+    """Accesses that may be under way at barriers, atomics, stores or cache operations but were not before.
+
+    Instructions are matched by id. A point of order that the parent had not is judged as if all was settled
+    there before.
+    """
+    before = parent.order_points()
+    found = []
+    for point, accesses in candidate.order_points().items():
+        new = sorted(accesses - before.get(point, frozenset()))
+        if new:
+            found.append(_new_order(candidate.kernel, point, new))
+    return tuple(found)
+
+
+def _new_order(kernel: Kernel, point: int, new: list[int]) -> Finding:
+    names = ", ".join(_name(kernel.by_id[each]) for each in new[:3])
+    more = f" and {len(new) - 3} more" if len(new) > 3 else ""
+    return Finding(
+        rule="waits.order",
+        severity=Severity.WARNING,
+        kernel=kernel.name,
+        message=f"{names}{more} may be under way at {_name(kernel.by_id[point])}, where the parent had it "
+        "settled; other waves may see another order",
+        instructions=(point, *new),
+        missing="the wait that the parent had in front",
+        subject=",".join(map(str, new)),
+    )
+
+
+def _hazards(analysis: WaitAnalysis) -> Iterator[Finding]:
+    entry_told = False
+    for hazard in analysis.hazards:
+        if hazard.producer is None:
+            if not entry_told:
+                entry_told = True
+                yield _entry(analysis, hazard)
+        elif hazard.opened & UNIT_MASK:
+            yield _in_flight(analysis, hazard)
+        elif hazard.opened & Mark.WRITE_BACK:
+            yield _write_back(analysis, hazard)
+        elif _reaches_lds_read(analysis, hazard.block, hazard.consumer):
+            yield _lds_at_barrier(analysis, hazard)
+
+
+def _in_flight(analysis: WaitAnalysis, hazard: Hazard) -> Finding:
+    kernel = analysis.kernel
+    assert hazard.producer is not None
+    producer, consumer = kernel.by_id[hazard.producer], kernel.by_id[hazard.consumer]
+    units = hazard.opened & UNIT_MASK
+    names = register_names(units)
+    witness = analysis.witness(hazard)
+    lane = analysis.lanes.lanes[hazard.lane]
+    missing = _missing(analysis, hazard, witness)
+    how = _how(lane.sources, bool(consumer.reads & units))
+    younger = (
+        f"is followed by {hazard.age} younger {_LANE_WORDS.get(lane.name, lane.name)} operations"
+        if lane.in_order
+        else f"may finish out of order with other {lane.counter} operations"
+    )
+    return Finding(
+        rule="waits.in-flight",
+        severity=Severity.ERROR,
+        kernel=kernel.name,
+        message=f"{names} may still be in flight when {_name(consumer)} {how}: {_name(producer)} {younger}, "
+        f"needs {missing}{_on_path(witness)}",
+        instructions=(consumer.id, producer.id),
+        path=witness.path,
+        missing=missing,
+        mend=_mend(analysis, hazard, witness),
+        subject=f"{lane.counter}:{names}",
+    )
+
+
+def _how(sources: bool, is_read: bool) -> str:
+    if sources:
+        return "overwrites it before it was read"
+    return "reads it" if is_read else "overwrites it"
+
+
+def _missing(analysis: WaitAnalysis, hazard: Hazard, witness: Witness) -> str:
+    counter = analysis.lanes.lanes[hazard.lane].counter
+    needed = f"{counter}({witness.needed})" + (" or lower" if witness.needed else "")
+    return f"{needed}, found {'no wait' if witness.found is None else f'{counter}({witness.found})'}"
+
+
+def _mend(analysis: WaitAnalysis, hazard: Hazard, witness: Witness) -> str:
+    counter = analysis.lanes.lanes[hazard.lane].counter
+    if witness.wait is None:
+        mnemonic = analysis.target.wait_instruction({counter: hazard.age})
+        place = _name(analysis.kernel.by_id[hazard.consumer])
+        return f"insert {mnemonic} for {counter}({hazard.age}) before {place}"
+    return f"lower {counter} of {_name(analysis.kernel.by_id[witness.wait])} to {witness.needed}"
+
+
+def _on_path(witness: Witness) -> str:
+    if len(witness.path) < 2:
+        return ""
+    return " on the path through blocks " + " -> ".join(map(str, witness.path))
+
+
+def _entry(analysis: WaitAnalysis, hazard: Hazard) -> Finding:
+    consumer = analysis.kernel.by_id[hazard.consumer]
+    counter = analysis.lanes.lanes[hazard.lane].counter
+    names = register_names(hazard.opened & UNIT_MASK)
+    return Finding(
+        rule="waits.function-entry",
+        severity=Severity.WARNING,
+        kernel=analysis.kernel.name,
+        message=f"{_name(consumer)} touches {names} before the function waited for what its caller may have "
+        f"left under way ({counter})",
+        instructions=(consumer.id,),
+        path=analysis.witness(hazard).path,
+        missing=f"{counter}(0) at the entry",
+        mend="wait for all counters of loads at the entry of a function",
+        subject=counter,
+    )
+
+
+def _write_back(analysis: WaitAnalysis, hazard: Hazard) -> Finding:
+    kernel = analysis.kernel
+    assert hazard.producer is not None
+    producer, consumer = kernel.by_id[hazard.producer], kernel.by_id[hazard.consumer]
+    witness = analysis.witness(hazard)
+    missing = _missing(analysis, hazard, witness)
+    return Finding(
+        rule="waits.write-back",
+        severity=Severity.WARNING,
+        kernel=kernel.name,
+        message=f"{_name(consumer)} stores while the write-back {_name(producer)} is under way: others may "
+        f"see it before the data in front of the write-back; a release needs {missing}{_on_path(witness)}",
+        instructions=(consumer.id, producer.id),
+        path=witness.path,
+        missing=missing,
+        mend=_mend(analysis, hazard, witness),
+        subject=analysis.lanes.lanes[hazard.lane].counter,
+    )
+
+
+def _lds_at_barrier(analysis: WaitAnalysis, hazard: Hazard) -> Finding:
+    kernel = analysis.kernel
+    assert hazard.producer is not None
+    producer, barrier = kernel.by_id[hazard.producer], kernel.by_id[hazard.consumer]
+    witness = analysis.witness(hazard)
+    missing = _missing(analysis, hazard, witness)
+    return Finding(
+        rule="waits.lds-at-barrier",
+        severity=Severity.WARNING,
+        kernel=kernel.name,
+        message=f"the LDS write {_name(producer)} may be under way at {_name(barrier)}: other waves may read "
+        f"LDS before it is written; needs {missing}{_on_path(witness)}",
+        instructions=(barrier.id, producer.id),
+        path=witness.path,
+        missing=missing,
+        mend=_mend(analysis, hazard, witness),
+        subject=analysis.lanes.lanes[hazard.lane].counter,
+    )
+
+
+def _returns(analysis: WaitAnalysis) -> Iterator[Finding]:
+    if not analysis.is_callee:
+        return
+    for block, leaves in enumerate(analysis.flow.exits):
+        state = analysis.state_after(block)
+        if leaves is not Exit.INDIRECT or state is None:
+            continue
+        for lane, masks in zip(analysis.lanes.lanes, state, strict=True):
+            pending = 0
+            for mask in masks:
+                pending |= mask & UNIT_MASK
+            if pending and not lane.sources:
+                last = analysis.kernel.blocks[block].instructions[-1]
+                yield Finding(
+                    rule="waits.function-return",
+                    severity=Severity.WARNING,
+                    kernel=analysis.kernel.name,
+                    message=f"{_name(last)} returns while {register_names(pending)} may be in flight; "
+                    "callers do not wait for it",
+                    instructions=(last.id,),
+                    path=(block,),
+                    missing=f"{lane.counter}(0)",
+                    mend=f"wait for {lane.counter}(0) before the return",
+                    subject=lane.counter,
+                )
+
+
+def _lds_dma(analysis: WaitAnalysis) -> Iterator[Finding]:
+    """Loads into LDS that no wait anywhere settles, though a barrier or an LDS read follows."""
+    loads = [each for each in analysis.kernel.instructions if "lds_dma" in each.flags]
+    if not loads:
+        return
+    settled: set[int] = set()
+    exposed: dict[int, tuple[int, int]] = {}
+    for block in range(len(analysis.kernel.blocks)):
+        for instruction, effect, state in analysis.state_before_each(block):
+            if effect.is_wait or effect.is_call:
+                settled |= _settled(analysis, state, effect.limits)
+            elif is_release_barrier(instruction.decoded) or reads_lds(instruction.decoded):
+                for each in analysis.under_way(state, int(Mark.LDS_DMA)):
+                    exposed.setdefault(each, (block, instruction.id))
+    for load in loads:
+        if load.id in exposed and load.id not in settled:
+            block, point = exposed[load.id]
+            if reads_lds(analysis.kernel.by_id[point].decoded) or _reaches_lds_read(analysis, block, point):
+                yield _never_settled(analysis, load, point, block)
+
+
+def _settled(analysis: WaitAnalysis, state: list[list[int]], limits: tuple[tuple[int, int], ...]) -> set[int]:
+    found: set[int] = set()
+    for lane, value in limits:
+        found.update(analysis.under_way([state[lane][value:]], int(Mark.LDS_DMA)))
+    return found
+
+
+def _never_settled(analysis: WaitAnalysis, load: Instruction, point: int, block: int) -> Finding:
+    kernel = analysis.kernel
+    counters = [analysis.lanes.lanes[lane].counter for lane in _lanes(analysis, load)]
+    counter = counters[0] if counters else "its counter"
+    return Finding(
+        rule="waits.lds-dma",
+        severity=Severity.WARNING,
+        kernel=kernel.name,
+        message=f"{_name(load)} writes LDS and may be under way at {_name(kernel.by_id[point])}: no wait in "
+        f"this kernel ever settles it (it counts in {counter}), so LDS may be read before it is written. "
+        "Certain if what is read then is what it loads; addresses are not compared",
+        instructions=(point, load.id),
+        path=(block,),
+        missing=f"a wait for {counter} low enough before the barrier or the LDS read",
+        mend=f"lower {counter} before {_name(kernel.by_id[point])}, at most to the number of younger loads",
+        subject=counter,
+    )
+
+
+def _lanes(analysis: WaitAnalysis, instruction: Instruction) -> list[int]:
+    return [issue.lane for issue in effect_of(instruction.decoded, analysis.target).issues]
+
+
+def _reaches_lds_read(analysis: WaitAnalysis, block: int, behind: int) -> bool:
+    """Whether an LDS read may follow an instruction of a block."""
+    instructions = analysis.kernel.blocks[block].instructions
+    start = next(place for place, each in enumerate(instructions) if each.id == behind) + 1
+    if any(reads_lds(each.decoded) for each in instructions[start:]):
+        return True
+    seen: set[int] = set()
+    waiting = list(analysis.flow.successors[block])
+    while waiting:
+        at = waiting.pop()
+        if at in seen:
+            continue
+        seen.add(at)
+        if any(reads_lds(each.decoded) for each in analysis.kernel.blocks[at].instructions):
+            return True
+        waiting += analysis.flow.successors[at]
+    return False
+
+
+def _unknown(analysis: WaitAnalysis) -> Iterator[Finding]:
+    for instruction in analysis.kernel.instructions:
+        if "unknown" in instruction.flags:
+            yield Finding(
+                rule="waits.unknown",
+                severity=Severity.WARNING,
+                kernel=analysis.kernel.name,
+                message=f"{_name(instruction)} has no known meaning, so nothing can be said about its waits",
+                instructions=(instruction.id,),
+                subject=instruction.mnemonic,
+            )
+
+
+def _idle(analysis: WaitAnalysis) -> Iterator[Finding]:
+    for id_ in analysis.idle_waits():
+        wait = _name(analysis.kernel.by_id[id_])
+        yield Finding(
+            rule="waits.idle",
+            severity=Severity.PERF,
+            kernel=analysis.kernel.name,
+            message=f"{wait} never waits: on no path is more under way than it allows",
+            instructions=(id_,),
+            mend="delete it",
+        )
+
+
+def _legacy(analysis: WaitAnalysis) -> Iterator[Finding]:
+    if "s_waitcnt" in analysis.target.wait.instructions:
+        return
+    better = ", ".join(sorted(analysis.target.wait.instructions))
+    for instruction in analysis.kernel.instructions:
+        if instruction.mnemonic == "s_waitcnt":
+            yield Finding(
+                rule="waits.legacy",
+                severity=Severity.PERF,
+                kernel=analysis.kernel.name,
+                message=f"{_name(instruction)} waits for everything on {analysis.target.name}",
+                instructions=(instruction.id,),
+                mend=f"use {better} for the counters meant",
+            )
+
+
+def _name(instruction: Instruction) -> str:
+    return f"{instruction.text.split(' ')[0]} (#{instruction.id})"

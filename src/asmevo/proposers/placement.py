@@ -1,0 +1,212 @@
+"""Putting a block together again after its instructions were given another order.
+
+Waits, no-ops and `s_delay_alu` hold for one order only. A proposer that reorders a block takes them out
+and has them derived anew here:
+
+1. waits: the block is walked with the wait-counter state of its entry. In front of an instruction that
+   touches something under way, or at which memory order matters to other waves (what the parent had
+   finished there must be finished again), the largest sufficient wait is put. At the end of the block nothing
+   may be under way, or younger, than in the parent, so that other blocks see no difference;
+2. wait states: where the hazard table asks for more distance, `s_nop` is put in front of the consumer;
+3. hints: `s_delay_alu` on targets that have it.
+
+Ids of the waits and no-ops that were taken out are used again, so that the edit script stays small. The
+result is a proposal: the gates analyse it independently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from asmevo.analysis.events import effect_of
+from asmevo.analysis.hazards import analyse_hazards
+from asmevo.analysis.wait_counters import Walk
+from asmevo.program.instruction_text import encode_text
+from asmevo.program.errors import EditError
+from asmevo.program.instruction import Decoded, Instruction
+from asmevo.program.kernel import Block, Kernel
+from asmevo.proposers.delays import plan_delays
+from asmevo.proposers.proposer import Facts
+from asmevo.target import Target
+
+_UNNAMED = -1  # an instruction whose id is settled when the whole block stands
+_HINT = "s_delay_alu"
+_NOP = "s_nop"
+_NOP_ROUNDS = 4
+
+
+def is_mark(instruction: Instruction, target: Target) -> bool:
+    """Whether an instruction is one that this module derives anew: a counter wait, `s_nop`, or a hint."""
+    mnemonic = instruction.mnemonic
+    if mnemonic in (_HINT, _NOP):
+        return True
+    depctr = target.wait.depctr
+    if depctr is not None and mnemonic == depctr.instruction.value:
+        return True
+    effect = effect_of(instruction.decoded, target)
+    return effect.is_wait and bool(effect.waits)
+
+
+def wait_texts(counters: dict[str, int], target: Target) -> list[str]:
+    """The wait instructions for these counter values, as few as the target's encodings allow."""
+    texts: list[str] = []
+    joint = {name for name in counters if name in target.wait.instructions.get("s_waitcnt", _NO_FIELDS).value}
+    if joint:
+        texts.append("s_waitcnt " + " ".join(f"{name}({counters[name]})" for name in sorted(joint, reverse=True)))
+    for name in sorted(set(counters) - joint):
+        mnemonic = target.wait_instruction({name: counters[name]})
+        first = "null, " if mnemonic.startswith("s_waitcnt_") else ""
+        texts.append(f"{mnemonic} {first}{counters[name]:#x}")
+    return texts
+
+
+@dataclass(frozen=True, slots=True)
+class _NoFields:
+    value: frozenset[str] = frozenset()
+
+
+_NO_FIELDS = _NoFields()
+
+
+class Placement:
+    """Rebuilds one block of a kernel; made once for a kernel and block, used for many orders."""
+
+    def __init__(self, facts: Facts, block: int) -> None:
+        self.facts = facts
+        self.kernel: Kernel = facts.kernel
+        self.target = self.kernel.target
+        self.block: Block = self.kernel.blocks[block]
+        self._marks = [i for i in self.block.instructions if is_mark(i, self.target)]
+        self._points = facts.waits.order_points()
+        self._exit = facts.waits.state_after(block)
+        self._next_id = facts.next_id()
+
+    @property
+    def body(self) -> tuple[Instruction, ...]:
+        """The block's instructions without what is derived anew."""
+        return tuple(i for i in self.block.instructions if not is_mark(i, self.target))
+
+    def rebuild(self, order: Sequence[Instruction]) -> tuple[Block, ...] | None:
+        """The kernel's blocks with this one in a new order; None when no placement was found."""
+        if not order or self.facts.waits.entries[self.block.index] is None:
+            return None
+        try:
+            placed = self._with_waits(order)
+            placed = self._with_nops(placed)
+            placed = self._with_hints(placed)
+        except EditError:
+            return None
+        return self._blocks(self._with_ids(placed))
+
+    def _blocks(self, instructions: Sequence[Instruction]) -> tuple[Block, ...]:
+        fresh = replace(self.block, instructions=tuple(instructions))
+        return tuple(fresh if block.index == self.block.index else block for block in self.kernel.blocks)
+
+    # --- waits --------------------------------------------------------------------------------------------
+
+    def _with_waits(self, order: Sequence[Instruction]) -> list[Instruction]:
+        walk = self.facts.waits.walk(self.block.index)
+        placed: list[Instruction] = []
+        for instruction in order:
+            needed = self._needed(walk, instruction)
+            if instruction is order[-1] and "terminator" in instruction.flags:
+                _keep_lower(needed, self._needed_at_exit(walk))
+            self._put_waits(placed, walk, needed)
+            placed.append(instruction)
+            walk.step(instruction, effect_of(instruction.decoded, self.target))
+        if "terminator" not in order[-1].flags:
+            self._put_waits(placed, walk, self._needed_at_exit(walk))
+        return placed
+
+    def _put_waits(self, placed: list[Instruction], walk: Walk, needed: dict[str, int]) -> None:
+        for text in wait_texts(needed, self.target) if needed else ():
+            wait = Instruction(_UNNAMED, encode_text(text, self.kernel.context))
+            placed.append(wait)
+            walk.step(wait, effect_of(wait.decoded, self.target))
+
+    def _needed(self, walk: Walk, instruction: Instruction) -> dict[str, int]:
+        """The largest counter values that make an instruction safe in the walk's state."""
+        effect = effect_of(instruction.decoded, self.target)
+        needed: dict[str, int] = {}
+        for lane, age, _ in walk.conflicts(effect):
+            _keep_lower(needed, self._limit(walk, lane, age))
+        if effect.orders:
+            allowed = self._points.get(instruction.id, frozenset())
+            for lane, age in walk.strangers(effect.orders, allowed):
+                _keep_lower(needed, self._limit(walk, lane, age))
+        return needed
+
+    def _needed_at_exit(self, walk: Walk) -> dict[str, int]:
+        """Waits that leave nothing under way, or younger, that was not so in the parent."""
+        needed: dict[str, int] = {}
+        parent = self._exit or ()
+        for lane, masks in enumerate(walk.state):
+            before = parent[lane] if lane < len(parent) else ()
+            seen = 0
+            for age, mask in enumerate(masks):
+                seen |= before[age] if age < len(before) else 0
+                if mask & ~seen:
+                    _keep_lower(needed, self._limit(walk, lane, age))
+                    break
+        return needed
+
+    def _limit(self, walk: Walk, lane: int, age: int) -> dict[str, int]:
+        facts = walk.lanes[lane]
+        return {facts.counter: age if facts.in_order else 0}
+
+    # --- wait states and hints ----------------------------------------------------------------------------
+
+    def _with_nops(self, placed: list[Instruction]) -> list[Instruction]:
+        """Adds `s_nop` where the hazard table asks for distance; gives up (EditError) when that does not help."""
+        for _ in range(_NOP_ROUNDS):
+            kernel = self.kernel.with_blocks(self._blocks(placed))
+            inside = {id(instruction) for instruction in placed}
+            missing: dict[int, int] = {}
+            for violation in analyse_hazards(kernel).violations:
+                consumer = id(violation.consumer)
+                if consumer not in inside or violation.needed <= violation.found:
+                    continue
+                missing[consumer] = max(missing.get(consumer, 0), violation.needed - violation.found)
+            if not missing:
+                return placed
+            placed = [each for i in placed for each in (*self._nops(missing.get(id(i), 0)), i)]
+        raise EditError("hazards remain after inserting no-ops")
+
+    def _nops(self, states: int) -> list[Instruction]:
+        if states == 0:
+            return []
+        return [Instruction(_UNNAMED, encode_text(f"{_NOP} {states - 1}", self.kernel.context))]
+
+    def _with_hints(self, placed: list[Instruction]) -> list[Instruction]:
+        hints = dict(plan_delays(placed, self.target))
+        found: list[Instruction] = []
+        for place, instruction in enumerate(placed):
+            if place in hints:
+                found.append(Instruction(_UNNAMED, encode_text(hints[place], self.kernel.context)))
+            found.append(instruction)
+        return found
+
+    # --- ids ----------------------------------------------------------------------------------------------
+
+    def _with_ids(self, placed: list[Instruction]) -> list[Instruction]:
+        """Gives new instructions the ids of equal ones that were taken out, else fresh ids."""
+        free: dict[Decoded, list[Instruction]] = {}
+        for mark in reversed(self._marks):
+            free.setdefault(mark.decoded, []).append(mark)
+        next_id = self._next_id
+        named = []
+        for instruction in placed:
+            if instruction.id != _UNNAMED:
+                named.append(instruction)
+            elif free.get(instruction.decoded):
+                named.append(free[instruction.decoded].pop())
+            else:
+                named.append(Instruction(next_id, instruction.decoded))
+                next_id += 1
+        return named
+
+
+def _keep_lower(into: dict[str, int], more: dict[str, int]) -> None:
+    for counter, value in more.items():
+        into[counter] = min(value, into.get(counter, value))

@@ -1,0 +1,61 @@
+"""What a proposer is: something that has ideas about a kernel. Whether an idea is right is not its business."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol
+
+from asmevo.analysis.control_flow import ControlFlow
+from asmevo.analysis.wait_counters import WaitAnalysis
+from asmevo.program.edit import EditScript
+from asmevo.program.kernel import Kernel
+from asmevo.timing.machine import Machine
+
+
+@dataclass
+class Facts:
+    """A kernel with the analyses that proposers share; each is made when it is first asked for."""
+
+    kernel: Kernel
+    memory: str = "l2"
+    rng: random.Random = field(default_factory=lambda: random.Random(0))
+
+    @cached_property
+    def flow(self) -> ControlFlow:
+        """Blocks, loops, reachability."""
+        return ControlFlow(self.kernel)
+
+    @cached_property
+    def waits(self) -> WaitAnalysis:
+        """What is under way where."""
+        return WaitAnalysis(self.kernel)
+
+    @cached_property
+    def machine(self) -> Machine:
+        """Latencies of the target."""
+        return Machine(self.kernel.target, self.kernel.wave_size, self.memory)
+
+    @cached_property
+    def hot_blocks(self) -> tuple[int, ...]:
+        """Reachable blocks worth work, deepest loops first, then the longest."""
+        depth = self.flow.loop_depth
+        reachable = [block for block in self.kernel.blocks if block.index not in self.flow.unreachable]
+        ranked = sorted(reachable, key=lambda b: (-depth[b.index], -len(b.instructions), b.index))
+        return tuple(block.index for block in ranked)
+
+    def next_id(self) -> int:
+        """The first id that no instruction of the kernel has."""
+        return max(instruction.id for instruction in self.kernel.instructions) + 1
+
+
+class Proposer(Protocol):
+    """One source of edit scripts. The same facts with the same random state give the same scripts in the same order."""
+
+    name: str
+
+    def propose(self, facts: Facts) -> Iterator[EditScript]:
+        """Scripts against `facts.kernel`, the most promising first."""
+        ...

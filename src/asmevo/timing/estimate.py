@@ -1,0 +1,342 @@
+"""Predicted cycles of a kernel, with where they go and how well each part is known.
+
+The estimate is that of a model, not a measurement: `waves` waves of the kernel alone on one SIMD, starting
+together, warm instruction cache, memory answering after fixed times (`memory` scenario), other SIMDs of the
+same compute unit not competing. The path and its repetition are those of `path`; loops run until steady and are
+then multiplied. What is not modelled is named in `assumptions`.
+
+Cycles of a loop's iteration are those of one wave while `waves` waves run: with waves that get different shares
+(the oldest goes first) the mean over them that keeps the SIMD's throughput, i.e. the harmonic one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+from asmevo.program.instruction import Instruction
+from asmevo.program.kernel import Kernel
+from asmevo.target import Target
+from asmevo.target.facts import Known
+from asmevo.timing.machine import Machine, Port
+from asmevo.timing.parameters import DEFAULT_TRIP_COUNT, timing_fact
+from asmevo.timing.path import Stretch, TripCounts, path_of, trips_of
+from asmevo.timing.schedule import Step, schedule
+from asmevo.timing.simulator import Pass, Simulator, StretchLog
+
+MOST_ITERATIONS = 12
+WAVE_ITERATIONS = 48
+"""Iterations of a loop that are simulated when it does not become steady before: of one wave, of all together."""
+
+Memory = str | Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """Cycles that an instruction waited beyond its issue slot: for which instruction (id or None), and why.
+
+    A wave's mean, weighted by how often the instruction runs. `known`: how well the number behind it is known.
+    """
+
+    instruction: int
+    waits_for: int | None
+    reason: str
+    known: Known
+    cycles: float
+
+
+@dataclass(frozen=True, slots=True)
+class LoopEstimate:
+    """One innermost loop: `header` and `blocks` are block indices, `trips` its iterations per entry.
+
+    `steady` is False when the iterations simulated never repeated; `cycles` is then their mean.
+    """
+
+    header: int
+    blocks: tuple[int, ...]
+    instructions: int
+    cycles: float
+    trips: int
+    steady: bool
+    stalls: tuple[Stall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """See the module. `cycles` until all `waves` waves on the SIMD are done, `cycles_per_wave` that by `waves`.
+
+    `stalls` are the whole kernel's, for one wave, largest first; `stall_reasons` sums them by reason. `ipc` counts
+    the instructions of all waves. `utilisation`: share of `cycles` that a unit is held. `known`: share of a wave's
+    cycles by how well the fact behind them is known.
+    """
+
+    kernel: str
+    target: str
+    waves: int
+    occupancy: int
+    memory: str
+    cycles: float
+    cycles_per_wave: float
+    loops: tuple[LoopEstimate, ...]
+    stalls: tuple[Stall, ...]
+    stall_reasons: Mapping[str, float]
+    ipc: float
+    utilisation: Mapping[str, float]
+    critical: str
+    known: Mapping[Known, float]
+    assumptions: tuple[str, ...]
+    is_model: bool = True
+    note: str = "predicted by a cycle model, not measured"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return asdict(self)
+
+
+def estimate(
+    kernel: Kernel,
+    *,
+    waves: int | None = None,
+    trip_count: TripCounts = None,
+    memory: Memory = "l2",
+    only_loops: bool = False,
+) -> Estimate:
+    """Estimates a kernel.
+
+    `waves`: waves on the SIMD, by default what occupancy allows. `trip_count`: iterations of every loop, or by the
+    index of the loop's header block. `memory`: "cold", "l2", "lds-only" (global memory answers at once), or
+    cycles by latency class (e.g. {"vmem_load": 500}). `only_loops` leaves out the code between innermost loops, which
+    is faster and enough to compare loop schedules; each loop then starts with nothing in flight. Raises ValueError for values that make no sense.
+    """
+    if waves is not None and waves < 1:
+        raise ValueError(f"a SIMD cannot run {waves} waves")
+    possible = max(1, _possible_waves(kernel))
+    count = waves if waves is not None else possible
+    machine = machine_for(kernel.target, kernel.wave_size, memory)
+    stretches = path_of(kernel)
+    if only_loops:
+        stretches = tuple(each for each in stretches if each.loop is not None)
+    most = max(4, min(MOST_ITERATIONS, WAVE_ITERATIONS // count))
+    limits = [min(trips_of(each.loop, trip_count), most) if each.loop is not None else 1 for each in stretches]
+    steps = schedule(machine, (_code(kernel, each) for each in stretches))
+    plan = [(own, each.loop is not None, limit) for own, each, limit in zip(steps, stretches, limits, strict=True)]
+    simulator = Simulator(machine, plan, count, _waves_of_group(kernel), _spacing(kernel.target))
+    simulator.run()
+    return _Summary(kernel, machine, stretches, simulator, trip_count).estimate(count, possible, memory)
+
+
+def _possible_waves(kernel: Kernel) -> int:
+    vgprs = int((kernel.metadata or {}).get(".vgpr_count", 1))
+    return kernel.target.waves_for_vgprs(max(1, vgprs), kernel.wave_size)
+
+
+def machine_for(target: Target, wave_size: int, memory: Memory) -> Machine:
+    """The shared machine of a target and memory scenario."""
+    if isinstance(memory, str):
+        return _machine(target, wave_size, memory)
+    return _machine(target, wave_size, tuple(sorted(memory.items())))
+
+
+@lru_cache(maxsize=64)
+def _machine(target: Target, wave_size: int, memory: str | tuple[tuple[str, int], ...]) -> Machine:
+    return Machine(target, wave_size, memory if isinstance(memory, str) else dict(memory))
+
+
+def _code(kernel: Kernel, stretch: Stretch) -> tuple[list[Instruction], list[bool], bool]:
+    instructions: list[Instruction] = []
+    taken: list[bool] = []
+    for block, goes in zip(stretch.blocks, stretch.taken, strict=True):
+        own = kernel.blocks[block].instructions
+        instructions += own
+        taken += [False] * (len(own) - 1) + [goes] if own else []
+    return instructions, taken, stretch.loop is not None
+
+
+def _waves_of_group(kernel: Kernel) -> int:
+    """Waves of one workgroup on one SIMD: they are dealt out evenly over the SIMDs of a compute unit."""
+    size = int((kernel.metadata or {}).get(".max_flat_workgroup_size", kernel.wave_size))
+    waves = -(-size // kernel.wave_size)
+    return max(1, -(-waves // kernel.target.limits.simds_per_cu.value))
+
+
+def _spacing(target: Target) -> int:
+    fact = timing_fact(target, "wave_start_interval")
+    return int(fact.value) if fact is not None else 0
+
+
+class _Summary:
+    """Turns the passes of a simulation into an Estimate."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        machine: Machine,
+        stretches: tuple[Stretch, ...],
+        simulator: Simulator,
+        trip_count: TripCounts,
+    ) -> None:
+        self._kernel, self._machine, self._stretches = kernel, machine, stretches
+        self._logs, self._trip_count = simulator.logs, trip_count
+        self._ids = [step.id for log in simulator.logs for step in log.steps]
+        self._place_of_slot = {step.slot: place for place, step in enumerate(s for g in simulator.logs for s in g.steps)}
+
+    def estimate(self, waves: int, possible: int, memory: Memory) -> Estimate:
+        stalls, issued, busy = dict[tuple[int, int, Any], float](), 0.0, dict[Port, float]()
+        ends = [float(number * _spacing(self._kernel.target)) for number in range(waves)]
+        loops = []
+        for stretch, log in zip(self._stretches, self._logs, strict=True):
+            around = 1
+            for header in stretch.around:
+                around *= trips_of(header, self._trip_count)
+            trips = trips_of(stretch.loop, self._trip_count) if stretch.loop is not None else 1
+            ends = [end + around * _wave_cycles(log, number, trips) for number, end in enumerate(ends)]
+            _add(stalls, _stretch_stalls(log, trips), around)
+            issued += around * trips * sum(not step.silent for step in log.steps)
+            for step in log.steps:
+                busy[step.profile.engine] = busy.get(step.profile.engine, 0.0) + around * trips * step.occupancy
+            if stretch.loop is not None:
+                loops.append(self._loop(stretch, log, trips))
+        total = max(ends)
+        listed = self._stalls(stalls)
+        reasons = _by_reason(listed)
+        used = {port.name.lower(): cycles * waves / total for port, cycles in sorted(busy.items())} if total else {}
+        return Estimate(
+            kernel=self._kernel.name,
+            target=self._kernel.target.name,
+            waves=waves,
+            occupancy=possible,
+            memory=memory if isinstance(memory, str) else "given",
+            cycles=total,
+            cycles_per_wave=total / waves,
+            loops=tuple(loops),
+            stalls=listed,
+            stall_reasons=reasons,
+            ipc=issued * waves / total if total else 0.0,
+            utilisation=used,
+            critical=_critical(used, reasons, total),
+            known=self._known(listed, issued),
+            assumptions=self._assumptions(),
+        )
+
+    def _loop(self, stretch: Stretch, log: StretchLog, trips: int) -> LoopEstimate:
+        assert stretch.loop is not None
+        one = dict[tuple[int, int, Any], float]()
+        _add(one, _last_stalls(log), 1.0)
+        count = sum(not step.silent for step in log.steps)
+        cycles = _iteration_cycles(log)
+        return LoopEstimate(
+            stretch.loop, stretch.blocks, count, cycles, trips, bool(log.period), self._stalls(one)
+        )
+
+    def _stalls(self, stalls: Mapping[tuple[int, int, Any], float]) -> tuple[Stall, ...]:
+        found = [
+            Stall(self._id(slot), self._id(whom) if whom >= 0 else None, cause.reason, cause.known, cycles)
+            for (slot, whom, cause), cycles in stalls.items()
+        ]
+        return tuple(sorted(found, key=lambda stall: (-stall.cycles, stall.instruction, stall.reason)))
+
+    def _id(self, slot: int) -> int:
+        return self._ids[self._place_of_slot[slot]]
+
+    def _known(self, stalls: Iterable[Stall], issued: float) -> dict[Known, float]:
+        """Shares of one wave's cycles; every issue slot rests on the issue interval."""
+        assert self._machine.issue is not None
+        cycles: dict[Known, float] = {self._machine.issue.cause.known: issued * self._machine.interval}
+        for stall in stalls:
+            cycles[stall.known] = cycles.get(stall.known, 0.0) + stall.cycles
+        whole = sum(cycles.values())
+        return {known: part / whole for known, part in sorted(cycles.items())} if whole else {}
+
+    def _assumptions(self) -> tuple[str, ...]:
+        found = ["one SIMD alone, warm instruction cache, fixed memory latencies, no bank conflicts"]
+        loops = {each.loop for each in self._stretches if each.loop is not None}
+        loops |= {header for each in self._stretches for header in each.around}
+        unknown = sorted(h for h in loops if self._trip_count is None or (not isinstance(self._trip_count, int) and h not in self._trip_count))
+        if unknown:
+            found.append(f"{int(DEFAULT_TRIP_COUNT.value)} iterations of the loops at blocks {', '.join(map(str, unknown))}")
+        walked = {block for each in self._stretches for block in each.blocks}
+        left = len(self._kernel.blocks) - len(walked)
+        if left:
+            found.append(f"{left} of {len(self._kernel.blocks)} blocks are not on the estimated path")
+        if any("call" in step.profile.decoded.flags for log in self._logs for step in log.steps):
+            found.append("the called functions cost nothing")
+        unknown_ids = [step.id for log in self._logs for step in log.steps if "unknown" in step.profile.decoded.flags]
+        if unknown_ids:
+            found.append(f"unknown instructions cost one issue slot: {', '.join(map(str, unknown_ids[:10]))}")
+        return tuple(found)
+
+
+def _wave_cycles(log: StretchLog, number: int, trips: int) -> float:
+    """Cycles of one wave in a stretch: its passes, and the rest at the steady rate of all waves."""
+    own = log.passes[number]
+    made = float(sum(each.cycles for each in own[:trips]))
+    return made + max(0, trips - len(own)) * _iteration_cycles(log) if log.repeats else made
+
+
+def _window(log: StretchLog) -> int:
+    """How many of the last passes stand for the rest: the period, else the later half."""
+    fewest = min(map(len, log.passes))
+    return log.period or max(1, fewest // 2)
+
+
+def _iteration_cycles(log: StretchLog) -> float:
+    size = _window(log)
+    means = [sum(each.cycles for each in own[-size:]) / size for own in log.passes]
+    if len(set(means)) == 1:
+        return means[0]
+    return max(len(means) / sum(1 / mean for mean in means if mean), _least_cycles(log))
+
+
+def _least_cycles(log: StretchLog) -> float:
+    """What no order of the waves can beat: an iteration of each wave on the unit that is needed longest."""
+    held: dict[tuple[bool, int], int] = {}
+    for step in log.steps:
+        for key, cycles in (((True, step.engine), step.occupancy), ((False, step.port), 0 if step.silent else step.hold)):
+            held[key] = held.get(key, 0) + cycles
+    return max(held.values(), default=0) * len(log.passes)
+
+
+def _last_stalls(log: StretchLog) -> dict[tuple[int, int, Any], float]:
+    """Stalls of one iteration, the mean over waves and over the window."""
+    size = _window(log)
+    found: dict[tuple[int, int, Any], float] = {}
+    for own in log.passes:
+        for each in own[-size:]:
+            _add(found, each.stalls, 1 / (size * len(log.passes)))
+    return found
+
+
+def _stretch_stalls(log: StretchLog, trips: int) -> dict[tuple[int, int, Any], float]:
+    found: dict[tuple[int, int, Any], float] = {}
+    made: list[Pass] = [each for own in log.passes for each in own[:trips]]
+    for each in made:
+        _add(found, each.stalls, 1 / len(log.passes))
+    rest = trips - min(map(len, log.passes))
+    if log.repeats and rest > 0:
+        _add(found, _last_stalls(log), rest)
+    return found
+
+
+def _add(total: dict[tuple[int, int, Any], float], part: Mapping[tuple[int, int, Any], float], weight: float) -> None:
+    for key, cycles in part.items():
+        total[key] = total.get(key, 0.0) + weight * cycles
+
+
+def _by_reason(stalls: Iterable[Stall]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for stall in stalls:
+        found[stall.reason] = found.get(stall.reason, 0.0) + stall.cycles
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _critical(used: Mapping[str, float], reasons: Mapping[str, float], total: float) -> str:
+    """What to look at first, in a sentence."""
+    unit, share = max(used.items(), key=lambda item: item[1], default=("", 0.0))
+    reason, cycles = next(iter(reasons.items()), ("", 0.0))
+    if not total:
+        return "Nothing on the estimated path."
+    if share >= 0.8 or not reason:
+        return f"The {unit} unit is the limit: held {share:.0%} of the time."
+    return f"Waiting is the limit: {cycles / total:.0%} of a wave's time is '{reason}'; the busiest unit is {unit} at {share:.0%}."

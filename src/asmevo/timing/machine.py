@@ -1,0 +1,467 @@
+"""What one instruction costs on one target: its unit, its cycles, and which fact each number came from.
+
+An instruction issues to a `Port` (one instruction a cycle from any wave) and holds an execution engine for
+`occupancy` cycles. Two kinds of machine differ in when it executes:
+
+* two clocks (gfx11 and later): vector, scalar, LDS and vector memory instructions go into a queue (`Stream`) and
+  execute some cycles later, in order; a register dependence delays execution, not issue, until the queue is full;
+* one clock (CDNA, GCN, RDNA 1 and 2): an instruction executes when it issues, so a dependence delays issue.
+
+Everything that follows from the encoding alone is a `Profile`, made once for each Decoded and machine. Numbers
+are Costs: cycles with how well they are known. No number stands in this file; all are facts of the Target or of
+`parameters`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+from asmevo.analysis.events import counter_events, wait_values
+from asmevo.program.instruction import Decoded
+from asmevo.program.registers import EXEC_MASK, SGPR_MASK, VCC_MASK, VECTOR_MASK, units_of
+from asmevo.target import Target
+from asmevo.target.facts import Fact, Known
+from asmevo.target.model import Number
+from asmevo.timing.parameters import timing_fact
+
+SCENARIOS = ("cold", "l2", "lds-only")
+LANE_MASKS = VCC_MASK | EXEC_MASK
+SCALAR_RESULTS = SGPR_MASK | VCC_MASK
+
+_DWORD_BITS = 32
+_B128_DWORDS = 4
+_IMMEDIATES = ("s_nop", "s_clause", "s_sleep", "s_setprio", "s_set_inst_prefetch", "s_sethalt", "s_icache", "s_code_end",
+               "s_ttrace", "s_incperflevel", "s_decperflevel", "s_round_mode", "s_denorm_mode", "s_inst_prefetch",
+               "s_version", "s_wait_event", "s_prefetch", "s_endpgm", "s_trap", "s_monitor", "s_waitcnt", "s_wait_")  # fmt: skip
+_QUARTER_RATE = ("v_mul_lo_u32", "v_mul_lo_i32", "v_mul_hi_u32", "v_mul_hi_i32", "v_mad_u64_u32", "v_mad_i64_i32",
+                 "v_mad_co_u64_u32", "v_mad_co_i64_i32", "v_mqsad", "v_qsad")  # fmt: skip
+_F64_ADDERS = ("v_add_f64", "v_min_f64", "v_max_f64", "v_min_num_f64", "v_max_num_f64")
+_SCALAR_FLOAT = ("_f32", "_f16")
+_LDS_EVENTS = frozenset({"lds", "gds", "lds_param", "flat_lds"})
+_WIDTHS = {"dwordx2": 2, "b64": 2, "x2": 2, "dwordx3": 3, "b96": 3, "dwordx4": 4, "b128": 4}
+
+
+class Port(IntEnum):
+    """Where an instruction issues to; also the engines that it may hold."""
+
+    VALU = 0
+    TRANS = 1
+    MATRIX = 2
+    SALU = 3
+    SMEM = 4
+    VMEM = 5
+    LDS = 6
+    BRANCH = 7
+    EXPORT = 8
+    IMMEDIATE = 9
+    END = 10
+
+
+class Stream(IntEnum):
+    """An in-order queue between issue and execution."""
+
+    VALU = 0
+    SALU = 1
+    LDS = 2
+    VMEM = 3
+    COUPLED = 4
+
+
+_STREAM_OF = {
+    Port.VALU: Stream.VALU,
+    Port.TRANS: Stream.VALU,
+    Port.MATRIX: Stream.VALU,
+    Port.SALU: Stream.SALU,
+    Port.SMEM: Stream.SALU,
+    Port.LDS: Stream.LDS,
+    Port.VMEM: Stream.VMEM,
+}
+
+
+class Cause(NamedTuple):
+    """Why time passed: the reason in words, and how well the number behind it is known."""
+
+    reason: str
+    known: Known
+
+
+class Cost(NamedTuple):
+    """Cycles and what they are spent on."""
+
+    cycles: int
+    cause: Cause
+
+
+class Return(NamedTuple):
+    """A pending event: its counter, order group, cycles from issue to its end, data path and cycles it needs there."""
+
+    counter: int
+    group: str
+    latency: Cost
+    path: int
+    transfer: int
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """From issue to execution: cycles between the two, entries, and cycles until an entry's place is free again."""
+
+    to_execute: int
+    depth: int
+    release: int
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Profile:
+    """Timing of one encoding. Cycles; register units in `reads` and `writes` (see program.registers)."""
+
+    decoded: Decoded
+    port: Port
+    engine: Port
+    stream: Stream
+    kind: str
+    occupancy: Cost
+    result: Cost
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    dwords: int
+    returns: tuple[Return, ...] = ()
+    waits: tuple[tuple[int, int], ...] = ()
+    depctr: Mapping[str, int] = field(default_factory=dict)
+    delays: tuple[tuple[str, int], tuple[str, int], int] | None = None
+    immediate: bool = False
+    silent: bool = False
+    extra: Cost | None = None
+    barrier: str = ""
+    same_accumulator: int = 0
+    destination: int = 0
+
+
+class Machine:
+    """The facts of one target under one memory scenario, and the profiles of what was asked so far."""
+
+    def __init__(self, target: Target, wave_size: int, memory: str | Mapping[str, int]) -> None:
+        if isinstance(memory, str) and memory not in SCENARIOS:
+            raise ValueError(f"unknown memory scenario {memory!r}; known: {', '.join(SCENARIOS)}, or class -> cycles")
+        if not isinstance(memory, str) and (strangers := set(memory) - set(target.latency)):
+            raise ValueError(f"{target.name} has no latency class {', '.join(sorted(strangers))}")
+        self.target = target
+        self.wave_size = wave_size
+        self.memory = memory
+        self.counters = tuple(target.wait.counters)
+        self._place = {name: place for place, name in enumerate(self.counters)}
+        self.issue = self.cost("issue_interval", "issue")
+        assert self.issue is not None
+        self.interval = self.issue.cycles
+        self.two_clocks = "valu_issue_to_execute" in target.timing
+        self.queues = {stream: self._queue(stream) for stream in Stream if self.two_clocks}
+        self._profiles: dict[Decoded, Profile] = {}
+
+    def cost(self, name: str, reason: str) -> Cost | None:
+        """A timing fact as a cost, None if nothing is known of it for this target."""
+        fact = timing_fact(self.target, name)
+        return None if fact is None else _cost(fact, reason)
+
+    def latency(self, kind: str, reason: str) -> Cost:
+        """The latency of a class under the memory scenario."""
+        row = self.target.latency[kind]
+        if not isinstance(self.memory, str):
+            if kind in self.memory:
+                return Cost(self.memory[kind], Cause(reason, "assumed"))
+            return _cost(row.result, reason)
+        if self.memory == "lds-only" and kind in ("smem", "vmem_load", "vmem_store"):
+            return Cost(int(row.occupancy.value), Cause(reason, "assumed"))
+        if row.scenarios is not None and self.memory in row.scenarios.value:
+            return Cost(int(row.scenarios.value[self.memory]), Cause(reason, row.scenarios.known))
+        return _cost(row.result, reason)
+
+    def profile(self, decoded: Decoded) -> Profile:
+        """The timing of an encoding; memoised."""
+        found = self._profiles.get(decoded)
+        if found is None:
+            found = self._profiles[decoded] = self._make(decoded)
+        return found
+
+    def _queue(self, stream: Stream) -> Queue | None:
+        names = {Stream.VALU: "valu", Stream.SALU: "salu", Stream.LDS: "lds", Stream.VMEM: "vmem"}
+        if stream not in names:
+            return None
+        name = names[stream]
+        delay, depth = self.cost(f"{name}_issue_to_execute", ""), self.cost(f"{name}_queue_depth", f"{name} queue full")
+        release = self.cost(f"{name}_queue_release", "")
+        if delay is None or depth is None or release is None:
+            return None
+        return Queue(delay.cycles, depth.cycles, release.cycles, depth.cause)
+
+    def _make(self, decoded: Decoded) -> Profile:
+        flags, mnemonic = decoded.flags, decoded.mnemonic
+        if wait_values(decoded, self.target) is not None:
+            return self._control(decoded, waits=self._waits(decoded))
+        depctr = self.target.wait.depctr
+        if depctr is not None and mnemonic == depctr.instruction.value:
+            fields = self.target.decode_depctr(_imm16(decoded))
+            wanted = {name: value for name, value in fields.items() if value is not None}
+            return self._control(decoded, depctr=wanted, silent=True)
+        if mnemonic == "s_delay_alu":
+            return self._control(decoded, delays=self._delays(decoded), silent=True)
+        if "workgroup_barrier" in flags:
+            return self._barrier(decoded)
+        if "valu" in flags:
+            return self._vector(decoded)
+        if flags & {"ds", "vmem", "smem", "flat", "global", "scratch"}:
+            return self._memory(decoded)
+        if flags & {"branch", "call"}:
+            return self._plain(decoded, Port.BRANCH, "branch_not_taken", "branch")
+        if "return" in flags:
+            return self._plain(decoded, Port.END, "nop", "end")
+        if decoded.info.encoding == "EXP":
+            return self._plain(decoded, Port.EXPORT, "export", "export")
+        if mnemonic.startswith(_IMMEDIATES) or "unknown" in flags:
+            return self._control(decoded, extra=self._extra(decoded))
+        if mnemonic.startswith(("s_sendmsg", "s_get_named_barrier")):
+            return self._plain(decoded, Port.IMMEDIATE, "message", "message")
+        return self._plain(decoded, Port.SALU, self._scalar_class(mnemonic), "salu")
+
+    def _plain(self, decoded: Decoded, port: Port, kind: str, name: str) -> Profile:
+        row = self.target.latency[kind]
+        return Profile(
+            decoded,
+            port,
+            port,
+            self._stream(port),
+            kind,
+            _cost(row.occupancy, f"{name} busy"),
+            _cost(row.result, f"dependency {name}"),
+            tuple(units_of(decoded.reads)),
+            tuple(units_of(decoded.writes)),
+            0,
+            self._returns(decoded, 0),
+        )
+
+    def _control(
+        self,
+        decoded: Decoded,
+        *,
+        waits: tuple[tuple[int, int], ...] = (),
+        depctr: Mapping[str, int] | None = None,
+        delays: tuple[tuple[str, int], tuple[str, int], int] | None = None,
+        silent: bool = False,
+        extra: Cost | None = None,
+    ) -> Profile:
+        row = self.target.latency["nop"]
+        cost = _cost(row.occupancy, "immediate busy")
+        return Profile(
+            decoded, Port.IMMEDIATE, Port.IMMEDIATE, Stream.COUPLED, "nop", cost, cost, (), (), 0,
+            waits=waits, depctr=depctr or {}, delays=delays, immediate=not silent, silent=silent, extra=extra,
+        )  # fmt: skip
+
+    def _barrier(self, decoded: Decoded) -> Profile:
+        role = {"s_barrier_signal": "signal", "s_barrier_wait": "wait"}
+        name = next((role[head] for head in role if decoded.mnemonic.startswith(head)), "both")
+        result = self.cost("barrier_release", "barrier") or _cost(self.target.latency["barrier"].result, "barrier")
+        return Profile(
+            decoded, Port.IMMEDIATE, Port.IMMEDIATE, Stream.COUPLED, "barrier",
+            _cost(self.target.latency["barrier"].occupancy, "barrier busy"), result, (), (), 0, barrier=name,
+        )  # fmt: skip
+
+    def _vector(self, decoded: Decoded) -> Profile:
+        kind, port, name = self._vector_class(decoded)
+        if kind == "matrix":
+            occupancy, result = self._matrix_costs(decoded)
+        else:
+            row = self.target.latency[kind]
+            passes = self._passes()
+            occupancy = _cost(row.occupancy, f"{name} busy")
+            occupancy = Cost(occupancy.cycles * passes, occupancy.cause)
+            result = _cost(row.result, f"dependency {name}")
+            result = Cost(result.cycles + occupancy.cycles - occupancy.cycles // passes, result.cause)
+        return Profile(
+            decoded,
+            port,
+            port if self.two_clocks or port is Port.MATRIX else Port.VALU,
+            self._stream(port),
+            kind,
+            occupancy,
+            result,
+            tuple(units_of(decoded.reads)),
+            tuple(units_of(decoded.writes)),
+            0,
+            self._returns(decoded, 0),
+            same_accumulator=_accumulator(decoded) if kind == "matrix" else 0,
+            destination=_first_mask(decoded) if kind == "matrix" else 0,
+        )
+
+    def _passes(self) -> int:
+        """How often a vector instruction goes through its unit: a wave64 twice on 32 lanes."""
+        lanes = timing_fact(self.target, "valu_lanes")
+        return 1 if lanes is None else max(1, self.wave_size // int(lanes.value))
+
+    def _matrix_costs(self, decoded: Decoded) -> tuple[Cost, Cost]:
+        name = decoded.mnemonic.split(" ")[0]
+        row, table = self.target.matrix_row(name), self.target.matrix_table
+        if row is None or table is None:
+            worst = self.target.latency["valu"]
+            return _cost(worst.occupancy, "matrix busy"), _cost(worst.result, "dependency matrix")
+        busy = Cost(row.passes * table.cycles_per_pass, Cause("matrix busy", table.known))
+        latency = max(row.latency * table.cycles_per_pass, busy.cycles)
+        return busy, Cost(latency, Cause("dependency matrix", table.known))
+
+    def _vector_class(self, decoded: Decoded) -> tuple[str, Port, str]:
+        flags, mnemonic = decoded.flags, decoded.mnemonic
+        latency = self.target.latency
+        if flags & {"mai", "wmma"} and self.target.matrix_row(mnemonic) is not None:
+            return "matrix", Port.MATRIX, "matrix"
+        if "trans" in flags:
+            if mnemonic.startswith("v_s_") and "scalar_trans" in latency:
+                return "scalar_trans", Port.TRANS, "trans"
+            return ("trans64" if "fp64" in flags else "trans"), Port.TRANS, "trans"
+        if "fp64" in flags and not mnemonic.startswith("v_cmp"):
+            return ("f64_add" if mnemonic.startswith(_F64_ADDERS) else "f64"), Port.VALU, "valu"
+        if mnemonic.startswith(_QUARTER_RATE):
+            return "quarter", Port.VALU, "valu"
+        wide = 64 in decoded.info.widths
+        return ("valu64" if wide else "valu"), Port.VALU, "valu"
+
+    def _scalar_class(self, mnemonic: str) -> str:
+        latency = self.target.latency
+        if "salu_mul" in latency and mnemonic.startswith("s_mul"):
+            return "salu_mul" if not mnemonic.endswith(_SCALAR_FLOAT) else "sfpu"
+        return "sfpu" if "sfpu" in latency and mnemonic.endswith(_SCALAR_FLOAT) else "salu"
+
+    def _memory(self, decoded: Decoded) -> Profile:
+        flags = decoded.flags
+        port = Port.LDS if "ds" in flags else Port.SMEM if "smem" in flags else Port.VMEM
+        stores = "may_store" in flags and "atomic_ret" not in flags and "lds_dma" not in flags
+        kind = {Port.LDS: "lds", Port.SMEM: "smem"}.get(port, "vmem_store" if stores else "vmem_load")
+        name = port.name.lower()
+        sent = _vector_dwords(decoded.reads)
+        moved = _vector_dwords(decoded.writes) or (_named_dwords(decoded.mnemonic) if "lds_dma" in flags else sent)
+        occupancy = self._memory_occupancy(kind, port, decoded, sent, moved)
+        return Profile(
+            decoded,
+            port,
+            port,
+            self._stream(port),
+            kind,
+            occupancy,
+            self.latency(kind, f"dependency {name}"),
+            tuple(units_of(decoded.reads)),
+            tuple(units_of(decoded.writes)),
+            sent,
+            self._returns(decoded, moved),
+        )
+
+    def _memory_occupancy(self, kind: str, port: Port, decoded: Decoded, sent: int, moved: int) -> Cost:
+        """On two-clock targets the class suffix of the traces: cycles to hand over address and data, a VGPR each."""
+        base = _cost(self.target.latency[kind].occupancy, f"{port.name.lower()} busy")
+        if not self.two_clocks or port is Port.SMEM:
+            return base
+        loads_only = port is Port.LDS and "may_store" not in decoded.flags
+        return base if loads_only else Cost(max(base.cycles, sent), base.cause)
+
+    def _returns(self, decoded: Decoded, dwords: int) -> tuple[Return, ...]:
+        """The counter events of an instruction with the time they take."""
+        return tuple(
+            self._return(counter, event, dwords) for counter, event in counter_events(decoded, self.target)
+        )
+
+    def _return(self, counter: str, event: str, dwords: int) -> Return:
+        kind, path = _class_of_event(event)
+        latency = self.latency(kind, "wait lds" if path is Port.LDS else f"wait {counter}")
+        facts = self.target.wait.counters[counter]
+        group = "" if event in facts.out_of_order.value else facts.events.value[event]
+        return Return(self._place[counter], group, latency, int(path), self._transfer(path, kind, dwords))
+
+    def _transfer(self, path: Port, kind: str, dwords: int) -> int:
+        """Cycles that the data of one wave's instruction occupies the way back."""
+        if path is Port.LDS:
+            return -(-self.wave_size * dwords // self.target.lds.banks.value)
+        interval = timing_fact(self.target, "load_return_interval_b128")
+        if path is not Port.VMEM or kind != "vmem_load" or interval is None:
+            return 0
+        scale = self.wave_size / self.target.default_wave_size
+        return round(interval.value * scale * dwords / _B128_DWORDS)
+
+    def _waits(self, decoded: Decoded) -> tuple[tuple[int, int], ...]:
+        wanted = wait_values(decoded, self.target) or {}
+        return tuple((self._place[name], count) for name, count in wanted.items())
+
+    def _delays(self, decoded: Decoded) -> tuple[tuple[str, int], tuple[str, int], int] | None:
+        """(first dependence, second dependence, instructions from the first's to the second's consumer)."""
+        facts = self.target.delay_alu
+        if facts is None:
+            return None
+        word, fields = _imm16(decoded), facts.fields.value
+        names = {number: name for name, number in facts.ids.value.items()}
+        part = {name: word >> shift & ((1 << width) - 1) for name, (shift, width) in fields.items()}
+        first, second = (_dependence(names.get(part[place], "NO_DEP")) for place in ("instid0", "instid1"))
+        return first, second, part["instskip"]
+
+    def _extra(self, decoded: Decoded) -> Cost | None:
+        """Cycles beyond the issue slot of s_nop and s_sleep."""
+        if decoded.mnemonic == "s_nop":
+            return Cost(int(decoded.operands[0].text, 0) * self.interval, Cause("nop", "vendor"))
+        unit = self.cost("sleep_unit", "sleep")
+        if decoded.mnemonic == "s_sleep" and unit is not None:
+            return Cost(int(decoded.operands[0].text, 0) * unit.cycles, unit.cause)
+        return None
+
+    def _stream(self, port: Port) -> Stream:
+        if not self.two_clocks:
+            return Stream.COUPLED
+        return _STREAM_OF.get(port, Stream.COUPLED)
+
+
+def _cost(fact: Fact[Number], reason: str) -> Cost:
+    return Cost(int(fact.value), Cause(reason, fact.known))
+
+
+def _imm16(decoded: Decoded) -> int:
+    """The immediate of SOPP and SOPK: the low half of the first word."""
+    return int.from_bytes(decoded.code[:2], "little")
+
+
+def _dependence(name: str) -> tuple[str, int]:
+    """`VALU_DEP_2` is the second last VALU: ("VALU_DEP", 2)."""
+    head, _, tail = name.rpartition("_")
+    return (head, int(tail)) if tail.isdigit() else ("", 0)
+
+
+def _vector_dwords(mask: int) -> int:
+    return (mask & VECTOR_MASK).bit_count()
+
+
+def _named_dwords(mnemonic: str) -> int:
+    """Dwords a lane that a load into LDS moves; it has no destination register to count."""
+    return next((count for word, count in _WIDTHS.items() if mnemonic.endswith(word)), 1)
+
+
+def _accumulator(decoded: Decoded) -> int:
+    """The registers of C when they are exactly those of D (then results are forwarded), else 0."""
+    spans = [operand.registers for operand in decoded.operands if operand.registers is not None]
+    same = len(spans) > 1 and spans[0] == spans[-1]
+    return spans[0].mask if same else 0
+
+
+def _first_mask(decoded: Decoded) -> int:
+    first = decoded.operands[0].registers if decoded.operands else None
+    return first.mask if first is not None else 0
+
+
+def _class_of_event(event: str) -> tuple[str, Port]:
+    """Latency class and data path of a counter event."""
+    if event in _LDS_EVENTS:
+        return "lds", Port.LDS
+    if event == "smem":
+        return "smem", Port.SMEM
+    if event == "message":
+        return "message", Port.IMMEDIATE
+    if event in ("export", "gds_gpr_lock"):
+        return "export", Port.EXPORT
+    stores = event.endswith(("store", "noret", "writeback"))
+    return ("vmem_store" if stores else "vmem_load"), Port.VMEM
+

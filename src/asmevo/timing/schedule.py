@@ -1,0 +1,348 @@
+"""A stretch of code as steps with everything static worked out: who waits for whom, and by how much.
+
+Which instruction produced a register is the same for each wave and each iteration, so it is found once: going
+along the path with the last writer of each register unit. A loop body is gone through twice; a step of it then
+knows the writer before the loop and the one in the iteration before, and the later of the two counts. The
+simulator keeps one time for each slot (place on the path), that of the slot's latest execution.
+
+Dependences come in three forms (`Link`: slot of the producer, cycles, cause):
+
+* execution after execution: a register result (two-clock targets: the consumer waits in the queue);
+* issue after issue: a scalar result that a branch or wait reads;
+* issue after execution: a register that a memory instruction has still to read (two-clock targets).
+
+Results of memory instructions are no links: the hardware does not wait for them, the wait instructions do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from asmevo.program.instruction import Instruction
+from asmevo.timing.machine import LANE_MASKS, SCALAR_RESULTS, Cause, Cost, Machine, Port, Profile, Return, Stream
+
+_VECTOR_PORTS = frozenset({Port.VALU, Port.TRANS, Port.MATRIX})
+_SCALAR_READERS = frozenset({Port.SALU, Port.SMEM, Port.BRANCH})
+_MEMORY_PORTS = frozenset({Port.SMEM, Port.VMEM, Port.LDS})
+
+
+class Link(NamedTuple):
+    """Not earlier than `cycles` after the latest time of slot `slot`."""
+
+    slot: int
+    cycles: int
+    cause: Cause
+
+
+class After(NamedTuple):
+    """Later instructions of the wave to `port` issue not earlier than `cycles` after this one."""
+
+    port: int
+    cycles: int
+    cause: Cause
+
+
+class Recent(NamedTuple):
+    """s_delay_alu: not earlier than the `back`-th last entry of the wave's history `history` allows."""
+
+    history: int
+    back: int
+
+
+VALU_HISTORY, TRANS_HISTORY, SALU_HISTORY = range(3)
+_HISTORIES = {"VALU_DEP": VALU_HISTORY, "TRANS32_DEP": TRANS_HISTORY}
+
+
+@dataclass(slots=True)
+class Step:
+    """One instruction on the path, ready to simulate. Cycles; ports and streams as numbers for speed."""
+
+    slot: int
+    id: int
+    port: int
+    engine: int
+    stream: int
+    coupled: bool
+    occupancy: int
+    hold: int
+    gap: int
+    gap_cause: Cause
+    busy: Cause
+    issue_busy: Cause
+    immediate: bool
+    silent: bool
+    entry: int
+    entry_cause: Cause
+    extra: int
+    extra_cause: Cause
+    results: tuple[Link, ...]
+    issued: tuple[Link, ...]
+    sources: tuple[Link, ...]
+    delays: tuple[Recent, ...]
+    waits: tuple[tuple[int, int], ...]
+    after: tuple[After, ...]
+    returns: tuple[Return, ...]
+    history: tuple[int, int, Cause] | None
+    barrier: str
+    barrier_gap: Cost | None
+    profile: Profile
+
+
+@dataclass(slots=True)
+class _Place:
+    """One instruction on the path before linking."""
+
+    instruction: Instruction
+    profile: Profile
+    taken: bool
+    producers: dict[tuple[int, int], None] = field(default_factory=dict)
+    readers: dict[int, None] = field(default_factory=dict)
+    delays: list[Recent] = field(default_factory=list)
+    fixed: dict[Link, None] = field(default_factory=dict)
+
+
+def schedule(
+    machine: Machine, stretches: Iterable[tuple[Sequence[Instruction], Sequence[bool], bool]]
+) -> list[list[Step]]:
+    """Steps for each stretch (instructions, whether each one's branch is taken, whether it repeats)."""
+    linker = _Linker(machine)
+    return [linker.stretch(instructions, taken, repeats) for instructions, taken, repeats in stretches]
+
+
+class _Linker:
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._writer: dict[int, int] = {}
+        self._memory_reader: dict[int, list[int]] = {}
+        self._places: list[_Place] = []
+        self._pending: dict[int, list[Recent]] = {}
+        self._step = _StepMaker(machine, self._places)
+        self._drains = _Drains(machine)
+
+    def stretch(self, instructions: Sequence[Instruction], taken: Sequence[bool], repeats: bool) -> list[Step]:
+        first = len(self._places)
+        for instruction, goes in zip(instructions, taken, strict=True):
+            profile = self._machine.profile(instruction.decoded)
+            if profile.delays is not None:
+                self._announce(profile.delays)
+            elif instruction.mnemonic != "s_delay_alu":
+                place = _Place(instruction, profile, goes)
+                self._take_delays(place)
+                self._places.append(place)
+        here = range(first, len(self._places))
+        for _ in range(2 if repeats else 1):
+            for slot in here:
+                self._link(slot, self._places[slot])
+        return [self._step.make(slot) for slot in here]
+
+    def _announce(self, delays: tuple[tuple[str, int], tuple[str, int], int]) -> None:
+        """Notes which of the next instructions wait; the second skip counts from the first consumer."""
+        first, second, skip = delays
+        for distance, (name, count) in ((0, first), (skip, second)):
+            if name in _HISTORIES:
+                self._pending.setdefault(distance, []).append(Recent(_HISTORIES[name], count))
+            elif name:
+                self._pending.setdefault(distance, []).append(Recent(SALU_HISTORY, -count))
+
+    def _take_delays(self, place: _Place) -> None:
+        if self._pending:
+            place.delays = self._pending.pop(0, [])
+            self._pending = {distance - 1: waits for distance, waits in self._pending.items()}
+
+    def _link(self, slot: int, place: _Place) -> None:
+        profile = place.profile
+        writer, readers = self._writer, self._memory_reader
+        for unit in profile.reads:
+            if unit in writer:
+                place.producers[writer[unit], unit] = None
+        if profile.writes and readers:
+            for unit in profile.writes:
+                for reader in readers.get(unit, ()):
+                    place.readers[reader] = None
+                readers.pop(unit, None)
+        for unit in profile.writes:
+            writer[unit] = slot
+        if profile.port is Port.VMEM:
+            for unit in profile.reads:
+                readers.setdefault(unit, []).append(slot)
+        for link in self._drains.links(profile):
+            place.fixed[link] = None
+        self._drains.pass_by(slot, profile)
+
+
+class _Drains:
+    """What s_wait_alu and s_waitcnt_depctr wait for: the latest instructions of each kind they can name."""
+
+    _FIELDS = (("va_vdst", "wait_alu_va_vdst"), ("va_sdst", "wait_alu_va_sdst"), ("va_vcc", "wait_alu_va_vcc"),
+               ("sa_sdst", "wait_alu_sa_sdst"), ("va_ssrc", "wait_alu_va_sdst"))  # fmt: skip
+
+    def __init__(self, machine: Machine) -> None:
+        self._latest: dict[str, list[int]] = {name: [] for name, _ in self._FIELDS}
+        self._costs = {name: self._cost(machine, name, kind) for name, kind in self._FIELDS}
+
+    def _cost(self, machine: Machine, name: str, kind: str) -> Cost:
+        """The class measured for the field, else the way through queue and unit (assumed)."""
+        cause = Cause(f"wait {name}", "assumed")
+        if kind in machine.target.latency:
+            fact = machine.target.latency[kind].result
+            return Cost(int(fact.value), Cause(cause.reason, fact.known))
+        queue = machine.queues.get(Stream.SALU if name.startswith("sa_") else Stream.VALU)
+        unit = machine.target.latency["salu" if name.startswith("sa_") else "valu"]
+        return Cost((queue.to_execute if queue is not None else 0) + int(unit.result.value), cause)
+
+    def links(self, profile: Profile) -> list[Link]:
+        """A field's value is how many instructions of its kind may still be under way."""
+        found = []
+        for name, value in profile.depctr.items():
+            latest = self._latest.get(name, [])
+            if len(latest) > value:
+                found.append(Link(latest[-1 - value], *self._costs[name]))
+        return found
+
+    def pass_by(self, slot: int, profile: Profile) -> None:
+        latest = self._latest
+        if profile.port in _VECTOR_PORTS:
+            latest["va_vdst"].append(slot)
+            latest["va_ssrc"].append(slot)
+            if any(SCALAR_RESULTS >> unit & 1 for unit in profile.writes):
+                vcc_only = all(not SCALAR_RESULTS >> unit & 1 or LANE_MASKS >> unit & 1 for unit in profile.writes)
+                latest["va_vcc" if vcc_only else "va_sdst"].append(slot)
+        elif profile.port is Port.SALU and profile.writes:
+            latest["sa_sdst"].append(slot)
+
+
+class _StepMaker:
+    """Turns linked places into steps; holds the machine's rules between classes of instructions."""
+
+    def __init__(self, machine: Machine, places: list[_Place]) -> None:
+        self._machine, self._places = machine, places
+        cost = machine.cost
+        assert machine.issue is not None
+        self._issue = machine.issue.cause
+        self._lane_mask = cost("valu_vcc_to_valu", "dependency valu")
+        self._scalar_to_valu = cost("valu_sgpr_to_valu", "dependency valu")
+        self._scalar_to_branch = cost("salu_scc_to_branch", "dependency salu")
+        self._overwrite = cost("valu_overwrites_vmem_source", "vmem reads source")
+        self._entry = cost("immediate_after_other", "issue immediate")
+        self._two_pass = cost("delay_alu_valu_dep_two_pass", "delay_alu valu")
+        self._one_pass = cost("delay_alu_valu_dep", "delay_alu valu")
+        self._after_vector = [
+            (port, found)
+            for port, name, reason in (
+                (Port.VMEM, "vmem_after_valu_issue", "vmem after valu"),
+                (Port.LDS, "lds_after_valu_issue", "lds after valu"),
+                (Port.END, "end_after_valu", "end after valu"),
+            )
+            if (found := cost(name, reason)) is not None
+        ]
+        self._after_scalar_write = cost("valu_sgpr_to_salu_issue", "salu after valu scalar result")
+
+    def make(self, slot: int) -> Step:
+        place = self._places[slot]
+        profile, machine = place.profile, self._machine
+        taken = self._branch(place)
+        entry = self._entry if profile.immediate else None
+        results, issued = self._links(place)
+        return Step(
+            slot=slot,
+            id=place.instruction.id,
+            port=int(profile.port),
+            engine=int(profile.engine),
+            stream=int(profile.stream),
+            coupled=machine.queues.get(profile.stream) is None,
+            occupancy=profile.occupancy.cycles,
+            hold=machine.interval,
+            gap=taken.cycles if taken is not None else machine.interval,
+            gap_cause=taken.cause if taken is not None else self._issue,
+            busy=profile.occupancy.cause,
+            issue_busy=Cause(f"issue port {profile.port.name.lower()}", self._issue.known),
+            immediate=profile.immediate,
+            silent=profile.silent,
+            entry=entry.cycles - machine.interval if entry is not None else 0,
+            entry_cause=entry.cause if entry is not None else self._issue,
+            extra=profile.extra.cycles if profile.extra is not None else 0,
+            extra_cause=profile.extra.cause if profile.extra is not None else self._issue,
+            results=results,
+            issued=issued,
+            sources=self._sources(place),
+            delays=tuple(place.delays),
+            waits=profile.waits,
+            after=self._after(profile),
+            returns=profile.returns,
+            history=self._history(profile),
+            barrier=profile.barrier,
+            barrier_gap=profile.result if profile.barrier else None,
+            profile=profile,
+        )
+
+    def _branch(self, place: _Place) -> Cost | None:
+        """Cycles from a branch to the next instruction."""
+        if place.profile.port is not Port.BRANCH:
+            return None
+        calls = "call" in place.instruction.flags
+        kind = "branch_taken" if place.taken or calls else "branch_not_taken"
+        fact = self._machine.target.latency[kind].result
+        return Cost(max(int(fact.value), self._machine.interval), Cause("branch", fact.known))
+
+    def _links(self, place: _Place) -> tuple[tuple[Link, ...], tuple[Link, ...]]:
+        """Register dependences on execution, and those on issue (both empty for most immediates)."""
+        results: dict[int, Link] = {}
+        issued: dict[int, Link] = {link.slot: link for link in place.fixed}
+        for slot, unit in place.producers:
+            producer = self._places[slot].profile
+            if producer.port in _MEMORY_PORTS:
+                continue
+            if place.profile.port is Port.BRANCH and self._scalar_to_branch is not None:
+                link, into = Link(slot, *self._scalar_to_branch), issued
+            else:
+                link, into = Link(slot, *self._result(producer, place.profile, unit)), results
+            if slot not in into or into[slot].cycles < link.cycles:
+                into[slot] = link
+        return tuple(results.values()), tuple(issued.values())
+
+    def _result(self, producer: Profile, consumer: Profile, unit: int) -> Cost:
+        """Cycles from the producer's execution to the consumer's, over one register unit."""
+        both_vector = producer.port in _VECTOR_PORTS and consumer.port in _VECTOR_PORTS
+        if producer.port is Port.MATRIX and consumer.port is Port.MATRIX:
+            forwarded = consumer.same_accumulator == producer.destination and consumer.same_accumulator
+            if forwarded and consumer.same_accumulator >> unit & 1:
+                return Cost(producer.occupancy.cycles, producer.result.cause)
+        if both_vector and producer.port is Port.VALU and producer.kind == "valu":
+            if LANE_MASKS >> unit & 1 and self._lane_mask is not None:
+                return self._lane_mask
+            if SCALAR_RESULTS >> unit & 1 and self._scalar_to_valu is not None:
+                return self._scalar_to_valu
+        return producer.result
+
+    def _sources(self, place: _Place) -> tuple[Link, ...]:
+        if self._overwrite is None or place.profile.port not in _VECTOR_PORTS:
+            return ()
+        return tuple(Link(slot, *self._overwrite) for slot in place.readers)
+
+    def _after(self, profile: Profile) -> tuple[After, ...]:
+        if profile.port not in _VECTOR_PORTS:
+            return ()
+        found = [After(int(port), *cost) for port, cost in self._after_vector]
+        writes_scalar = any(SCALAR_RESULTS >> unit & 1 for unit in profile.writes)
+        if writes_scalar and self._after_scalar_write is not None:
+            found += [After(int(Port.SALU), *self._after_scalar_write)]
+        return tuple(found)
+
+    def _history(self, profile: Profile) -> tuple[int, int, Cause] | None:
+        """(history, cycles until s_delay_alu lets a dependent go, cause)."""
+        if self._machine.target.delay_alu is None:
+            return None
+        if profile.port is Port.SALU:
+            return SALU_HISTORY, self._machine.interval, Cause("delay_alu salu", profile.result.cause.known)
+        if profile.port is Port.TRANS:
+            return TRANS_HISTORY, profile.result.cycles, Cause("delay_alu trans", profile.result.cause.known)
+        if profile.port is Port.VALU and self._one_pass is not None and self._two_pass is not None:
+            short = {1: self._one_pass, 2: self._two_pass}.get(profile.occupancy.cycles)
+            cost = short or Cost(profile.result.cycles, profile.result.cause)
+            return VALU_HISTORY, cost.cycles, Cause("delay_alu valu", cost.cause.known)
+        if profile.port is Port.MATRIX:
+            return VALU_HISTORY, profile.result.cycles, Cause("delay_alu matrix", profile.result.cause.known)
+        return None
+

@@ -1,0 +1,377 @@
+"""Waves of one SIMD, in order each, oldest first among them: when every instruction issues and executes.
+
+Time is in cycles. The simulator always moves the wave that can issue earliest (the oldest of several), computes
+its instruction's issue time as the latest of all constraints, and remembers which constraint that was. Since a
+constraint of one wave only ever moves another wave's times later, a wave whose time grew when looked at again is
+put back into the queue; so the order is the one a cycle-by-cycle simulation would give.
+
+Loops are left when they are steady: the durations of the last iterations repeat with a period of at most
+`_LONGEST_PERIOD` for every wave, or `most_iterations` have run. All waves leave after the same iteration, so
+barriers stay in step.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from asmevo.timing.machine import Cause, Machine, Stream
+from asmevo.timing.schedule import Step
+
+_LONG_AGO = -(1 << 30)
+_LONGEST_PERIOD = 3
+_PORTS = 11
+
+StallKey = tuple[int, int, Cause]
+"""Slot that waited, slot it waited for (-1: none), why."""
+
+
+@dataclass(slots=True)
+class Pass:
+    """One wave's way through a stretch once: when it entered and left, and its stalls."""
+
+    start: int
+    end: int
+    stalls: dict[StallKey, int]
+
+    @property
+    def cycles(self) -> int:
+        return self.end - self.start
+
+
+@dataclass(slots=True)
+class StretchLog:
+    """All passes of all waves through one stretch. `period` is set when a loop became steady."""
+
+    steps: list[Step]
+    repeats: bool
+    limit: int
+    passes: list[list[Pass]]
+    leave_after: int | None = None
+    period: int = 0
+
+
+@dataclass(slots=True)
+class Wave:
+    """The state of one wave: the earliest next issue, times by slot, pending events by counter."""
+
+    number: int
+    group: int
+    next: int
+    issued: list[int]
+    started: list[int]
+    after: list[tuple[int, Cause, int] | None]
+    pending: list[list[tuple[int, int, Cause]]]
+    group_end: dict[tuple[int, str], int]
+    histories: tuple[list[tuple[int, Cause, int]], ...]
+    next_cause: Cause | None = None
+    last_slot: int = -1
+    last_issue: int = 0
+    after_immediate: bool = True
+    stretch: int = 0
+    place: int = 0
+    iteration: int = 0
+    entered: int = 0
+    barriers: int = 0
+    stalls: dict[StallKey, int] = field(default_factory=dict)
+    finished: bool = False
+    end: int = 0
+
+
+class Simulator:
+    """One run: `waves` waves in workgroups of `group_size` waves on this SIMD, over the stretches of a path."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        stretches: Sequence[tuple[list[Step], bool, int]],
+        waves: int,
+        group_size: int,
+        spacing: int,
+    ) -> None:
+        self._machine = machine
+        slots = sum(len(steps) for steps, _, _ in stretches)
+        counters = len(machine.counters)
+        self.logs = [StretchLog(steps, repeats, limit, [[] for _ in range(waves)]) for steps, repeats, limit in stretches]
+        self.waves = [
+            self._wave(number, number // group_size, number * spacing, slots, counters, machine.interval)
+            for number in range(waves)
+        ]
+        self._group_size = [0] * (waves // group_size + 1)
+        for wave in self.waves:
+            self._group_size[wave.group] += 1
+        self._port_free = [_LONG_AGO] * _PORTS
+        self._port_owner: list[int] = [-1] * _PORTS
+        self._in_line: list[list[int]] = [[] for _ in range(_PORTS)]
+        self._first_in_line: list[int | None] = [None] * _PORTS
+        self._engine_free = [_LONG_AGO] * _PORTS
+        self._engine_owner: list[tuple[int, Cause] | None] = [None] * _PORTS
+        self._path_free: dict[int, int] = {}
+        self._stream_last = [_LONG_AGO] * len(Stream)
+        self._queues: list[list[tuple[int, Cause | None, int]]] = [[] for _ in Stream]
+        self._queue_facts = [machine.queues.get(stream) for stream in Stream]
+        self._arrived: dict[tuple[int, int], tuple[int, int]] = {}
+        self._parked: dict[tuple[int, int], list[Wave]] = {}
+        self._ready: list[tuple[int, int]] = []
+
+    @staticmethod
+    def _wave(number: int, group: int, start: int, slots: int, counters: int, interval: int) -> Wave:
+        return Wave(
+            number, group, start, [_LONG_AGO] * slots, [_LONG_AGO] * slots, [None] * _PORTS,
+            [[] for _ in range(counters)], {}, ([], [], []), entered=start, last_issue=start - interval,
+        )  # fmt: skip
+
+    def run(self) -> None:
+        """Runs all waves to the end of the path."""
+        ready = self._ready
+        for wave in self.waves:
+            if self._settle(wave):
+                heapq.heappush(ready, (wave.next, wave.number))
+        while ready:
+            key, number = heapq.heappop(ready)
+            wave = self.waves[number]
+            step = self.logs[wave.stretch].steps[wave.place]
+            time, cause, culprit, contended = self._earliest(wave, step)
+            if time > key and ready and ready[0] < (time, number):
+                self._put_back(number, time, step.port if contended else None)
+                continue
+            self._issue(wave, step, time, cause, culprit)
+            self._call_next(number, step.port)
+            wave.place += 1
+            if self._settle(wave) and self._may_go(wave, step):
+                heapq.heappush(ready, (wave.next, number))
+
+    def _put_back(self, number: int, time: int, port: int | None) -> None:
+        """A wave that has to wait. Of those that wait for one port only the oldest stays among the ready ones."""
+        if port is not None:
+            first = self._first_in_line[port]
+            if first is not None and first < number:
+                heapq.heappush(self._in_line[port], number)
+                return
+            self._first_in_line[port] = number
+        heapq.heappush(self._ready, (time, number))
+
+    def _call_next(self, number: int, port: int) -> None:
+        if self._first_in_line[port] == number:
+            line = self._in_line[port]
+            self._first_in_line[port] = heapq.heappop(line) if line else None
+            if (first := self._first_in_line[port]) is not None:
+                heapq.heappush(self._ready, (self._port_free[port], first))
+
+    def _settle(self, wave: Wave) -> bool:
+        """Moves on to the next stretch or iteration where one ends; False when the wave is done."""
+        while wave.place >= len(self.logs[wave.stretch].steps):
+            log = self.logs[wave.stretch]
+            log.passes[wave.number].append(Pass(wave.entered, wave.next, wave.stalls))
+            wave.stalls, wave.entered, wave.place = {}, wave.next, 0
+            wave.iteration += 1
+            if log.repeats and log.steps and not self._leaves(wave, log):
+                continue
+            wave.iteration = 0
+            if wave.stretch + 1 == len(self.logs):
+                wave.finished, wave.end, wave.place = True, wave.next, 0
+                return False
+            wave.stretch += 1
+        return True
+
+    def _leaves(self, wave: Wave, log: StretchLog) -> bool:
+        if log.leave_after is None:
+            period = _steady_period(log.passes)
+            if period or wave.iteration >= log.limit:
+                log.period = period
+                log.leave_after = max(
+                    len(passes) + self._is_in(number, log, wave) for number, passes in enumerate(log.passes)
+                )
+        return log.leave_after is not None and wave.iteration >= log.leave_after
+
+    def _is_in(self, number: int, log: StretchLog, leaving: Wave) -> int:
+        """1 if a wave is in an iteration that it has not finished; `leaving` has just finished one."""
+        other = self.waves[number]
+        return int(other is not leaving and not other.finished and self.logs[other.stretch] is log)
+
+    def _earliest(self, wave: Wave, step: Step) -> tuple[int, Cause | None, int, bool]:
+        """The issue time of a step as things stand, what it waits for, for whom (slot), and whether other waves
+        that issue to the same port can make it later."""
+        time, cause, culprit = wave.next, wave.next_cause, wave.last_slot
+        if step.entry and not wave.after_immediate:
+            time, cause = time + step.entry, step.entry_cause
+        after = wave.after[step.port]
+        if after is not None and after[0] > time:
+            time, cause, culprit = after
+        time, cause, culprit = self._held_back(wave, step, time, cause, culprit)
+        if step.silent:
+            return time, cause, culprit, False
+        own = time
+        if self._port_free[step.port] > time:
+            time, cause, culprit = self._port_free[step.port], step.issue_busy, self._port_owner[step.port]
+        queue = self._queue_facts[step.stream]
+        if queue is not None:
+            entries = self._queues[step.stream]
+            if len(entries) >= queue.depth:
+                started, why, whom = entries[-queue.depth]
+                if started + queue.release > time:
+                    time, cause, culprit = started + queue.release, why or queue.cause, whom
+        elif self._engine_free[step.engine] > time:
+            owner = self._engine_owner[step.engine]
+            time = self._engine_free[step.engine]
+            culprit, cause = owner if owner is not None else (-1, step.busy)
+        contended = time > own
+        if step.extra:
+            return time + step.extra, step.extra_cause, step.slot, contended
+        return time, cause, culprit, contended
+
+    def _held_back(
+        self, wave: Wave, step: Step, time: int, cause: Cause | None, culprit: int
+    ) -> tuple[int, Cause | None, int]:
+        """Constraints that the wave itself imposes: results, wait counters, s_delay_alu, sources still in use."""
+        if step.coupled:
+            for slot, cycles, why in step.results:
+                if wave.started[slot] + cycles > time:
+                    time, cause, culprit = wave.started[slot] + cycles, why, slot
+        for slot, cycles, why in step.issued:
+            if wave.issued[slot] + cycles > time:
+                time, cause, culprit = wave.issued[slot] + cycles, why, slot
+        for slot, cycles, why in step.sources:
+            if wave.started[slot] + cycles > time:
+                time, cause, culprit = wave.started[slot] + cycles, why, slot
+        for history, back in step.delays:
+            entries = wave.histories[history]
+            if back < 0 and entries:
+                release, why, whom = entries[-1]
+                release += -back * self._machine.interval
+            elif 0 < back <= len(entries):
+                release, why, whom = entries[-back]
+            else:
+                continue
+            if release > time:
+                time, cause, culprit = release, why, whom
+        for counter, most in step.waits:
+            events = wave.pending[counter]
+            if len(events) > most:
+                events.sort()
+                end, whom, why = events[len(events) - most - 1]
+                if end > time:
+                    time, cause, culprit = end, why, whom
+        return time, cause, culprit
+
+    def _issue(self, wave: Wave, step: Step, time: int, cause: Cause | None, culprit: int) -> None:
+        slot, interval = step.slot, self._machine.interval
+        if step.silent:
+            wave.next, wave.next_cause, wave.last_slot = time, cause, culprit
+            return
+        stall = time - wave.last_issue - interval
+        if stall > 0 and cause is not None:
+            key = (slot, culprit, cause)
+            wave.stalls[key] = wave.stalls.get(key, 0) + stall
+        wave.issued[slot] = time
+        wave.last_issue = time
+        self._port_free[step.port] = time + step.hold
+        self._port_owner[step.port] = slot
+        start = self._start(wave, step, time)
+        wave.started[slot] = start
+        wave.next, wave.next_cause, wave.last_slot = time + step.gap, step.gap_cause, slot
+        wave.after_immediate = step.immediate
+        for port, cycles, why in step.after:
+            held = wave.after[port]
+            if held is None or held[0] < time + cycles:
+                wave.after[port] = (time + cycles, why, slot)
+        if step.history is not None:
+            which, cycles, why = step.history
+            wave.histories[which].append((time + cycles, why, slot))
+        if step.returns:
+            self._await(wave, step, start)
+        if step.waits:
+            for counter, _ in step.waits:
+                wave.pending[counter] = [event for event in wave.pending[counter] if event[0] > time]
+        if step.barrier:
+            self._arrive(wave, step, time)
+
+    def _start(self, wave: Wave, step: Step, time: int) -> int:
+        """When a step that issues at `time` executes; takes its engine and its place in the queue."""
+        engine = step.engine
+        queue = self._queue_facts[step.stream]
+        if queue is None:
+            self._engine_free[engine] = time + step.occupancy
+            self._engine_owner[engine] = (step.slot, step.busy)
+            return time
+        start, why, whom = time + queue.to_execute, None, step.slot
+        entries = self._queues[step.stream]
+        if self._stream_last[step.stream] >= start:
+            start = self._stream_last[step.stream] + 1
+            why, whom = (entries[-1][1] or queue.cause), entries[-1][2]
+        if self._engine_free[engine] > start:
+            owner = self._engine_owner[engine]
+            start = self._engine_free[engine]
+            whom, why = owner if owner is not None else (step.slot, step.busy)
+        for slot, cycles, reason in step.results:
+            if wave.started[slot] + cycles > start:
+                start, why, whom = wave.started[slot] + cycles, reason, slot
+        self._engine_free[engine] = start + step.occupancy
+        self._engine_owner[engine] = (step.slot, step.busy)
+        self._stream_last[step.stream] = start
+        entries.append((start, why, whom))
+        return start
+
+    def _await(self, wave: Wave, step: Step, start: int) -> None:
+        """Puts an instruction's events into their counters; events of one order group end one after the other."""
+        queue = self._queue_facts[step.stream]
+        issue = start - (queue.to_execute if queue is not None else 0)
+        for counter, group, latency, path, transfer in step.returns:
+            end = issue + latency.cycles
+            if transfer:
+                end = max(end, self._path_free.get(path, _LONG_AGO) + transfer)
+                self._path_free[path] = end
+            if group:
+                end = max(end, wave.group_end.get((counter, group), _LONG_AGO))
+                wave.group_end[counter, group] = end
+            wave.pending[counter].append((end, step.slot, latency.cause))
+
+    def _arrive(self, wave: Wave, step: Step, time: int) -> None:
+        """Counts a wave at its workgroup's barrier, and lets those that wait go when all are there."""
+        if step.barrier == "wait":
+            return
+        assert step.barrier_gap is not None
+        key = (wave.group, wave.barriers)
+        wave.barriers += 1
+        count, last = self._arrived.get(key, (0, _LONG_AGO))
+        self._arrived[key] = (count + 1, max(last, time))
+        if count + 1 == self._group_size[wave.group]:
+            for other in self._parked.pop(key, []):
+                self._release(other, key, step)
+                heapq.heappush(self._ready, (other.next, other.number))
+
+    def _may_go(self, wave: Wave, step: Step) -> bool:
+        """Whether a wave need not wait at the barrier that it has just come to; if it must it is parked."""
+        if step.barrier not in ("wait", "both"):
+            return True
+        key = (wave.group, wave.barriers - 1)
+        if wave.barriers == 0:
+            return True
+        if self._arrived.get(key, (0, 0))[0] >= self._group_size[wave.group]:
+            self._release(wave, key, step)
+            return True
+        self._parked.setdefault(key, []).append(wave)
+        return False
+
+    def _release(self, wave: Wave, key: tuple[int, int], step: Step) -> None:
+        assert step.barrier_gap is not None
+        freed = self._arrived[key][1] + step.barrier_gap.cycles
+        if freed > wave.next:
+            wave.next, wave.next_cause = freed, step.barrier_gap.cause
+
+
+def _steady_period(passes: Sequence[Sequence[Pass]]) -> int:
+    """The number of iterations after which all waves' durations repeat, 0 if they do not (yet)."""
+    fewest = min(map(len, passes))
+    for period in range(1, _LONGEST_PERIOD + 1):
+        if fewest > 2 * period and all(_repeats(own, period) for own in passes):
+            totals = {sum(each.cycles for each in own[-period:]) for own in passes}
+            if len(totals) == 1:
+                return period
+    return 0
+
+
+def _repeats(own: Sequence[Pass], period: int) -> bool:
+    recent = own[-2 * period :]
+    return all(recent[place].cycles == recent[place + period].cycles for place in range(period))

@@ -1,0 +1,106 @@
+"""What the two disassemblers share: words that must not reach LLVM, and words that a newer LLVM wrote.
+
+Words that must not reach LLVM. Its AMDGPU decoder takes some words that are no instruction, and ends the
+process in printing them. Found by decoding random words (tests/toolchain/test_fuzz.py repeats it):
+
+* gfx8, gfx9, gfx10: an SDWA word (VOP1, VOP2 or VOPC whose first source is 0xf9) with a selector of 7 in its
+  second dword. The selectors end at 6 (DWORD); 7 is reserved.
+* gfx8, gfx9: a buffer access (MUBUF, MTBUF) with scalar offset 0xff, and a VOP3 or VOP3P instruction with a
+  source 0xff: "a literal follows". These chips allow no literal behind 64-bit encodings.
+* gfx1250: v_wmma_f32_16x16x128_f8f6f4, alone or behind its scale prefix, whose first or second source is no
+  vector register. Matrices lie in vector registers only.
+
+Words that a newer LLVM wrote. In VOP3 instructions of gfx10 and later, a source field that the instruction
+does not use holds 0x80 (the constant 0) rather than 0, which this LLVM does not decode. Such a word is tried
+again with 0 in the field. This is sound, since an instruction that uses the field decodes with 0x80 in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+# LLVM reads the literal of an instruction without asking whether the buffer still has it, so a code section
+# that ends inside an instruction would be read beyond its end. So many zeros behind it prevent that.
+PADDING = 32
+
+_SDWA_WORD = re.compile(rb"(?=\xf9..[\x00-\x7f])", re.S)
+_BUFFER_WORD = re.compile(rb"(?=...[\xe0-\xe3\xe8-\xeb]...\xff)", re.S)
+_VOP3_WORD = re.compile(rb"(?=...[\xd0-\xd3])", re.S)
+_MATRIX_WORD = re.compile(rb"(?=..[\x33\x35\x3a]\xcc)", re.S)
+_MATRIX, _VECTOR_REGISTER = 0x33, 0x100
+_LITERAL = 0xFF
+_RESERVED_SELECTOR = 7
+_VOPC, _VOP1 = 0x3E, 0x3F
+_SOURCE2, _SOURCE1 = 18, 9
+_SOURCE_MASK = 0x1FF
+_CONSTANT_ZERO = 0x80
+_VOP3 = 0b110101
+
+
+def generation(cpu: str) -> int:
+    """The generation of a gfx processor name: 8 for gfx803, 9 for gfx90a; 0 for other names."""
+    digits = re.fullmatch(r"gfx(\d+)[0-9a-f]{2}", cpu)
+    if digits:
+        return int(digits[1])
+    generic = re.match(r"gfx(\d+)-", cpu)
+    return int(generic[1]) if generic else 0
+
+
+def deadly_offsets(code: bytes, cpu: str) -> frozenset[int]:
+    """Where `code` has words, at multiples of 4, that LLVM must not be asked to decode."""
+    chip = generation(cpu)
+    found: set[int] = set()
+    if chip < 11:
+        found.update(at for at in _aligned(_SDWA_WORD, code) if _is_deadly_sdwa(code, at))
+    if chip < 10:
+        found.update(_aligned(_BUFFER_WORD, code))
+        found.update(at for at in _aligned(_VOP3_WORD, code) if _has_literal_source(code, at))
+    if cpu.startswith("gfx125"):
+        found.update(at for at in _aligned(_MATRIX_WORD, code) if _is_matrix_without_registers(code, at))
+    return frozenset(found)
+
+
+def _aligned(pattern: re.Pattern[bytes], code: bytes) -> Iterator[int]:
+    return (match.start() for match in pattern.finditer(code) if match.start() % 4 == 0)
+
+
+def _is_deadly_sdwa(code: bytes, at: int) -> bool:
+    first = int.from_bytes(code[at : at + 4], "little")
+    second = int.from_bytes(code[at + 4 : at + 8], "little")
+    if first & _SOURCE_MASK != 0xF9:
+        return False
+    operation = first >> 25
+    selectors = [second >> 16 & 7]
+    if operation != _VOPC:
+        selectors.append(second >> 8 & 7)
+    if operation != _VOP1:
+        selectors.append(second >> 24 & 7)
+    return _RESERVED_SELECTOR in selectors
+
+
+def _has_literal_source(code: bytes, at: int) -> bool:
+    second = int.from_bytes(code[at + 4 : at + 8], "little")
+    return any(second >> position & _SOURCE_MASK == _LITERAL for position in (0, _SOURCE1, _SOURCE2))
+
+
+def _is_matrix_without_registers(code: bytes, at: int) -> bool:
+    if code[at + 2] != _MATRIX:
+        at += 8
+        if code[at + 2 : at + 4] != bytes([_MATRIX, 0xCC]):
+            return False
+    second = int.from_bytes(code[at + 4 : at + 8], "little")
+    return not all(second >> position & _VECTOR_REGISTER for position in (0, _SOURCE1))
+
+
+def older_spellings(code: bytes, at: int, cpu: str) -> list[bytes]:
+    """The 8 bytes at `at` with unused source fields as this LLVM wants them; tried in order."""
+    if generation(cpu) < 10 or at + 8 > len(code) or code[at + 3] >> 2 != _VOP3:
+        return []
+    second = int.from_bytes(code[at + 4 : at + 8], "little")
+    spellings = []
+    for position in (_SOURCE2, _SOURCE1):
+        if second >> position & _SOURCE_MASK == _CONSTANT_ZERO:
+            second &= ~(_SOURCE_MASK << position)
+            spellings.append(code[at : at + 4] + second.to_bytes(4, "little"))
+    return spellings
