@@ -30,7 +30,7 @@ scheduling mode (va_vdst / vm_vsrc), SCC of `s_barrier_signal_isfirst`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntFlag
 from functools import cache
 
@@ -144,6 +144,7 @@ class Effect:
     event writes first), but in no other. `limits` holds for what is issued before; it is `waits` by lane.
     `forbids`: marks that must not be under way here. `orders`: marks whose being under way or not here is
     part of what the kernel means to other waves; taking away a wait that settled them changes it.
+    `is_plain`: it only touches registers, and is known.
     """
 
     touches: int
@@ -157,11 +158,11 @@ class Effect:
     is_wait: bool = False
     is_call: bool = False
     is_known: bool = True
+    is_plain: bool = field(init=False)
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether it only touches registers."""
-        return not (self.issues or self.limits or self.forbids or self.orders)
+    def __post_init__(self) -> None:
+        special = self.issues or self.limits or self.forbids or self.orders or self.is_wait
+        object.__setattr__(self, "is_plain", self.is_known and not special)
 
 
 _EFFECTS: dict[Decoded, tuple[Target, Effect]] = {}

@@ -9,7 +9,7 @@ that meet in a kernel meet again in its next version.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
@@ -30,7 +30,6 @@ from asmevo.program.registers import (
 )
 from asmevo.target import Target
 from asmevo.target.hazards import (
-    End,
     HazardRow,
     PartialForwarding,
     RegisterKind,
@@ -136,12 +135,24 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Rows in which an opcode may play a part, by their place."""
+    """Rows in which an opcode may play a part, by their place.
+
+    `effects`: what it does to pending sequences, None where that depends on registers or the immediate.
+    """
 
     producers: tuple[int, ...]
     consumers: tuple[int, ...]
     parts: tuple[int, ...]
-    effects: tuple[int, ...]
+    effects: tuple[tuple[int, Effect | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """One encoding with the words that hold of it and the roles that were asked for."""
+
+    decoded: Decoded
+    words: frozenset[str]
+    roles: dict[Role, int]
 
 
 class HazardRules:
@@ -151,7 +162,9 @@ class HazardRules:
         self._target = target
         name, family = target.name, target.family.value
         table = hazard_table()
-        self._rows = tuple(row for row in table.wait_states if row.needed(name, family) and _fits(row, wave_size))
+        self._rows = tuple(
+            row for row in table.wait_states if row.needed(name, family) and _fits(row, wave_size)
+        )
         self._needs = tuple(row.needed(name, family) for row in self._rows)
         self.sequences = tuple(
             row for row in table.sequences if row.holds_for(name, family) and _fits(row, wave_size)
@@ -162,6 +175,7 @@ class HazardRules:
         self.forwarding: PartialForwarding | None = forwarding if applies else None
         self.high_shift = table.high_shift if {name, family} & set(table.high_shift.targets) else None
         self._facts: dict[Decoded, Facts] = {}
+        self._depctr = target.wait.depctr.instruction.value if target.wait.depctr is not None else ""
         self._kinds: dict[tuple[str, frozenset[str]], _Kind] = {}
         self._between: dict[tuple[Facts, Facts], tuple[Need, ...]] = {}
         self._hardware_registers: dict[str, int] = {}
@@ -197,33 +211,35 @@ class HazardRules:
         return next(row for row in rows if row.id == rule)
 
     def _work_out(self, decoded: Decoded) -> Facts:
-        words = self._words(decoded)
-        kind = self._kind(decoded.mnemonic, words)
+        view = _View(decoded, self._words(decoded), {})
+        kind = self._kind(decoded.mnemonic, view.words)
         produces = consumes = horizon = 0
         for bit in kind.producers:
             row = self._rows[bit]
-            if self._touches(row.producer, decoded) and self._plays(row.via, decoded, producer=True):
+            if self._touches(row.producer, view) and self._plays(row.via, view, producer=True):
                 produces |= 1 << bit
                 horizon = max(horizon, self._wait_states(bit, decoded))
         for bit in kind.consumers:
             row = self._rows[bit]
-            if self._touches(row.consumer, decoded) and self._plays(row.via, decoded, producer=False):
+            if self._touches(row.consumer, view) and self._plays(row.via, view, producer=False):
                 consumes |= 1 << bit
-        parts = (self._part(place, decoded, words) for place in kind.parts)
-        effects = ((place, self._effect(self.sequences[place], decoded, words)) for place in kind.effects)
+        parts = (self._part(place, view) for place in kind.parts)
+        effects = (
+            (place, fixed or self._effect(self.sequences[place], view)) for place, fixed in kind.effects
+        )
         return Facts(
             decoded=decoded,
             wait_states=wait_states(decoded),
             produces=produces,
             consumes=consumes,
             horizon=horizon,
-            is_matrix="mfma" in words,
-            destination=self._role(decoded, "destination"),
+            is_matrix="mfma" in view.words,
+            destination=self._role(view, "destination"),
             sequence=tuple(part for part in parts if part is not None),
             effects={place: effect for place, effect in effects if effect is not None},
-            is_call="call" in words,
+            is_call="call" in view.words,
             is_nop=decoded.mnemonic == "s_nop",
-            forwarding=self._forwarding(decoded, words),
+            forwarding=self._forwarding(view),
         )
 
     def _kind(self, mnemonic: str, words: frozenset[str]) -> _Kind:
@@ -232,19 +248,67 @@ class HazardRules:
         if kind is None:
             rows, sequences = list(enumerate(self._rows)), list(enumerate(self.sequences))
             kind = self._kinds[mnemonic, words] = _Kind(
-                producers=tuple(bit for bit, row in rows if _is_kind(row.producer, mnemonic, words)),
-                consumers=tuple(bit for bit, row in rows if _is_kind(row.consumer, mnemonic, words)),
-                parts=tuple(place for place, row in sequences if _may_take_part(row, mnemonic, words)),
-                effects=tuple(place for place, row in sequences if _may_affect(row, mnemonic, words)),
+                producers=tuple(bit for bit, row in rows if self._is_kind(row.producer, mnemonic, words)),
+                consumers=tuple(bit for bit, row in rows if self._is_kind(row.consumer, mnemonic, words)),
+                parts=tuple(place for place, row in sequences if self._may_take_part(row, mnemonic, words)),
+                effects=tuple(
+                    (place, self._fixed_effect(row, mnemonic, words))
+                    for place, row in sequences
+                    if self._may_affect(row, mnemonic, words)
+                ),
             )
         return kind
 
-    def _plays(self, via: Via | None, decoded: Decoded, *, producer: bool) -> bool:
-        return via is None or bool(self._tied(via, decoded, producer=producer))
+    def _is_kind(self, selector: Selector, mnemonic: str, words: frozenset[str]) -> bool:
+        """The part of a selector that depends on the opcode only."""
+        return (
+            words.issuperset(selector.all_of)
+            and (not selector.any_of or not words.isdisjoint(selector.any_of))
+            and words.isdisjoint(selector.none_of)
+            and (not selector.mnemonic or _fits_pattern(mnemonic, selector.mnemonic))
+            and not (selector.not_mnemonic and _fits_pattern(mnemonic, selector.not_mnemonic))
+            and (not selector.depctr or mnemonic == self._depctr)
+            and (not selector.counters or mnemonic in self._target.wait.instructions)
+        )
 
-    def _tied(self, via: Via, decoded: Decoded, *, producer: bool) -> int:
-        role = via.produced if producer else via.consumed
-        return self._role(decoded, role) & _KINDS[via.of]
+    def _may_take_part(self, row: SequenceRow, mnemonic: str, words: frozenset[str]) -> bool:
+        selectors: list[Selector] = [row.producer, row.consumer]
+        if row.primed_by is not None:
+            selectors += [row.primed_by.by, *row.primed_by.until]
+        return any(self._is_kind(selector, mnemonic, words) for selector in selectors)
+
+    def _may_affect(self, row: SequenceRow, mnemonic: str, words: frozenset[str]) -> bool:
+        return any(self._is_kind(selector, mnemonic, words) for selector in _affecting(row))
+
+    def _fixed_effect(self, row: SequenceRow, mnemonic: str, words: frozenset[str]) -> Effect | None:
+        """The effect, if the opcode alone settles it."""
+        passes_other_than_one_state = mnemonic == "s_nop" or "unknown" in words
+        if passes_other_than_one_state and any(end.anything for end in row.until):
+            return None
+        asks_more = [s for s in _affecting(row) if s.writes or s.reads or s.depctr or s.counters]
+        if any(self._is_kind(selector, mnemonic, words) for selector in asks_more):
+            return None
+        counts = [int(self._is_kind(end, mnemonic, words)) for end in row.until]
+        return self._effect_of(row, counts, lambda selector: self._is_kind(selector, mnemonic, words))
+
+    def _effect(self, row: SequenceRow, view: _View) -> Effect | None:
+        states = wait_states(view.decoded)
+        counts = [states if end.anything else int(self._matches(end, view)) for end in row.until]
+        effect = self._effect_of(row, counts, lambda selector: self._matches(selector, view))
+        return effect if any(effect.counts) or effect.arms or effect.zeroes else None
+
+    def _effect_of(self, row: SequenceRow, counts: list[int], holds: Callable[[Selector], bool]) -> Effect:
+        ends = any(count and end.times == 1 for end, count in zip(row.until, counts, strict=True))
+        softens = [int(holds(row.softens.after))] if row.softens is not None else []
+        arms = row.arm is not None and holds(row.arm)
+        zeroes = row.counted_zero_after is not None and holds(row.counted_zero_after)
+        return Effect(tuple(counts + softens), ends, arms, zeroes)
+
+    def _plays(self, via: Via | None, view: _View, *, producer: bool) -> bool:
+        return via is None or bool(self._tied(via, view, producer=producer))
+
+    def _tied(self, via: Via, view: _View, *, producer: bool) -> int:
+        return self._role(view, via.produced if producer else via.consumed) & _KINDS[via.of]
 
     def _wait_states(self, row: int, producer: Decoded) -> int:
         need = self._needs[row]
@@ -254,66 +318,52 @@ class HazardRules:
         return max(need.values()) if passes is None else need.get(passes, 0)
 
     def _needs_between(self, producer: Facts, consumer: Facts) -> tuple[Need, ...]:
+        first, second = (_View(facts.decoded, frozenset(), {}) for facts in (producer, consumer))
         found = []
         for bit in units_of(producer.produces & consumer.consumes):
             row = self._rows[bit]
-            if not _opcodes_fit(row, producer.decoded, consumer.decoded):
-                continue
-            registers = ALL_UNITS
-            if row.via is not None:
-                made = self._tied(row.via, producer.decoded, producer=True)
-                used = self._tied(row.via, consumer.decoded, producer=False)
-                registers = made & used
-                if not registers or (row.via.match != "overlap" and (made == used) != (row.via.match == "exact")):
-                    continue
-            superseded = producer.is_matrix and row.via is not None and row.via.produced == "destination"
             states = self._wait_states(bit, producer.decoded)
-            if states:
-                found.append(Need(row, states, registers, superseded))
+            if not states or not _opcodes_fit(row, producer.decoded, consumer.decoded):
+                continue
+            registers = self._meeting(row.via, first, second) if row.via is not None else ALL_UNITS
+            if not registers:
+                continue
+            superseded = producer.is_matrix and row.via is not None and row.via.produced == "destination"
+            found.append(Need(row, states, registers, superseded))
         return tuple(sorted(found, key=lambda need: -need.wait_states))
 
-    def _part(self, place: int, decoded: Decoded, words: frozenset[str]) -> SequencePart | None:
+    def _meeting(self, via: Via, producer: _View, consumer: _View) -> int:
+        """The registers in which the two meet in the way asked for; 0 if they do not."""
+        made, used = self._tied(via, producer, producer=True), self._tied(via, consumer, producer=False)
+        fits = via.match == "overlap" or (made == used) == (via.match == "exact")
+        return made & used if fits else 0
+
+    def _part(self, place: int, view: _View) -> SequencePart | None:
         row = self.sequences[place]
         checks = starts = primes = 0
-        if self._matches(row.consumer, decoded, words):
-            checks = ALL_UNITS if row.via is None else self._tied(row.via, decoded, producer=False)
-        if self._matches(row.producer, decoded, words):
-            starts = ALL_UNITS if row.via is None else self._tied(row.via, decoded, producer=True)
+        if self._matches(row.consumer, view):
+            checks = ALL_UNITS if row.via is None else self._tied(row.via, view, producer=False)
+        if self._matches(row.producer, view):
+            starts = ALL_UNITS if row.via is None else self._tied(row.via, view, producer=True)
             if row.via is None and row.primed_by is not None:
-                starts = decoded.writes & _KINDS[row.primed_by.of]
+                starts = view.decoded.writes & _KINDS[row.primed_by.of]
         clears = False
         if row.primed_by is not None:
-            if self._matches(row.primed_by.by, decoded, words):
-                touched = self._role(decoded, row.primed_by.role) & _KINDS[row.primed_by.of]
+            if self._matches(row.primed_by.by, view):
+                touched = self._role(view, row.primed_by.role) & _KINDS[row.primed_by.of]
                 primes = _whole_pairs(touched) if row.primed_by.pairs else touched
-            clears = any(self._matches(end, decoded, words) for end in row.primed_by.until)
+            clears = any(self._matches(end, view) for end in row.primed_by.until)
         if not (checks or starts or primes or clears):
             return None
-        waits_for = int(decoded.modifier(row.counted) or 0, 0) if row.counted and checks else 0
+        waits_for = int(view.decoded.modifier(row.counted) or "0", 0) if row.counted and checks else 0
         return SequencePart(place, checks, starts, primes, clears, waits_for)
 
-    def _effect(self, row: SequenceRow, decoded: Decoded, words: frozenset[str]) -> Effect | None:
-        counts = [self._occurrences(end, decoded, words) for end in row.until]
-        ends = any(count and end.times == 1 for end, count in zip(row.until, counts, strict=True))
-        if row.softens is not None:
-            counts.append(self._occurrences(row.softens.after, decoded, words))
-        arms = row.arm is not None and self._matches(row.arm, decoded, words)
-        zero_after = row.counted_zero_after
-        zeroes = zero_after is not None and self._matches(zero_after, decoded, words)
-        if not (any(counts) or arms or zeroes):
-            return None
-        return Effect(tuple(counts), ends, arms, zeroes)
-
-    def _occurrences(self, end: End, decoded: Decoded, words: frozenset[str]) -> int:
-        if end.anything:
-            return wait_states(decoded)
-        return int(self._matches(end, decoded, words))
-
-    def _forwarding(self, decoded: Decoded, words: frozenset[str]) -> ForwardingPart | None:
+    def _forwarding(self, view: _View) -> ForwardingPart | None:
         if self.forwarding is None:
             return None
+        decoded, words = view.decoded, view.words
         is_valu = "valu" in words
-        drained = self._matches(Selector(depctr={"va_vdst": 0}), decoded, words)
+        drained = self._matches(Selector(depctr={"va_vdst": 0}), view)
         sources = {o.registers.mask & VGPR_MASK for o in decoded.sources if o.registers is not None}
         return ForwardingPart(
             ends=drained or bool(words & {"vmem", "ds", "exp"}),
@@ -332,8 +382,6 @@ class HazardRules:
         if "mai" in words and decoded.mnemonic.startswith(("v_mfma", "v_smfmac")):
             row = self._target.matrix_row(decoded.mnemonic, eight_bit=_has_eight_bit_source(decoded))
             words |= {"mfma", row.kind if row is not None else "xdl"}
-        if "lds_dma" in words and any(m.name == "lds" for m in decoded.modifiers):
-            words.add("vmem")
         if _offset_register(decoded):
             words.add("soffset_register")
         if _sets_upper_half(decoded):
@@ -346,38 +394,42 @@ class HazardRules:
             words.add("hands_back_vgprs")
         return frozenset(words)
 
-    def _matches(self, selector: Selector, decoded: Decoded, words: frozenset[str]) -> bool:
-        return _is_kind(selector, decoded.mnemonic, words) and self._touches(selector, decoded)
+    def _matches(self, selector: Selector, view: _View) -> bool:
+        fits = self._is_kind(selector, view.decoded.mnemonic, view.words)
+        return fits and self._touches(selector, view)
 
-    def _touches(self, selector: Selector, decoded: Decoded) -> bool:
+    def _touches(self, selector: Selector, view: _View) -> bool:
         """The part of a selector that depends on registers and immediates."""
+        reads, writes = view.decoded.reads, view.decoded.writes
         return (
-            all(decoded.writes & _KINDS[kind] for kind in selector.writes)
-            and all(decoded.reads & _KINDS[kind] for kind in selector.reads)
-            and self._waits(selector, decoded)
+            (not selector.writes or all(writes & _KINDS[kind] for kind in selector.writes))
+            and (not selector.reads or all(reads & _KINDS[kind] for kind in selector.reads))
+            and (not (selector.depctr or selector.counters) or self._waits(selector, view.decoded))
         )
 
     def _waits(self, selector: Selector, decoded: Decoded) -> bool:
         """Whether a wait instruction waits for all that the selector asks."""
-        if not selector.depctr and not selector.counters:
-            return True
-        waits: dict[str, int | None] = {}
-        depctr = self._target.wait.depctr
         if selector.depctr:
-            if depctr is None or decoded.mnemonic != depctr.instruction.value:
-                return False
             waits = self._target.decode_depctr(_immediate(decoded))
-        elif decoded.mnemonic in self._target.wait.instructions:
+        else:
             waits = self._target.decode_wait(_immediate(decoded), decoded.mnemonic)
-        asked = {**selector.depctr, **selector.counters}
+        asked = selector.depctr or selector.counters
         return all((value := waits.get(name)) is not None and value <= most for name, most in asked.items())
 
-    def _role(self, decoded: Decoded, role: Role) -> int:
+    def _role(self, view: _View, role: Role) -> int:
+        found = view.roles.get(role)
+        if found is None:
+            found = view.roles[role] = self._registers_in(role, view.decoded)
+        return found
+
+    def _registers_in(self, role: Role, decoded: Decoded) -> int:
         match role:
             case "reads":
                 return decoded.reads
             case "writes":
                 return decoded.writes
+            case "touches":
+                return decoded.reads | decoded.writes
             case "operand_reads":
                 return _mask(decoded.sources) | decoded.reads & VCC_MASK
             case "destination":
@@ -415,7 +467,7 @@ def hazard_rules(target: Target, wave_size: int) -> HazardRules:
 
 
 def wait_states(decoded: Decoded) -> int:
-    """How long the instruction holds later ones up, as the table counts: s_nop N is N + 1, unknown code is 0."""
+    """What lies between two others counts as so many: s_nop N as N + 1, unknown code as 0, all else as 1."""
     if decoded.mnemonic == "s_nop":
         return (_immediate(decoded) & _NOP_FIELD) + 1
     return 0 if "unknown" in decoded.flags else 1
@@ -427,29 +479,12 @@ def _count_limits(row: SequenceRow) -> tuple[int, ...]:
     return tuple(end.times for end in row.until) + softens
 
 
-def _is_kind(selector: Selector, mnemonic: str, words: frozenset[str]) -> bool:
-    """The part of a selector that depends on the opcode only."""
-    return (
-        words.issuperset(selector.all_of)
-        and (not selector.any_of or not words.isdisjoint(selector.any_of))
-        and words.isdisjoint(selector.none_of)
-        and (not selector.mnemonic or _fits_pattern(mnemonic, selector.mnemonic))
-        and not (selector.not_mnemonic and _fits_pattern(mnemonic, selector.not_mnemonic))
-    )
-
-
-def _may_take_part(row: SequenceRow, mnemonic: str, words: frozenset[str]) -> bool:
-    selectors: list[Selector] = [row.producer, row.consumer]
-    if row.primed_by is not None:
-        selectors += [row.primed_by.by, *row.primed_by.until]
-    return any(_is_kind(selector, mnemonic, words) for selector in selectors)
-
-
-def _may_affect(row: SequenceRow, mnemonic: str, words: frozenset[str]) -> bool:
+def _affecting(row: SequenceRow) -> list[Selector]:
+    """What changes a pending sequence."""
     selectors: list[Selector | None] = [*row.until, row.arm, row.counted_zero_after]
     if row.softens is not None:
         selectors.append(row.softens.after)
-    return any(selector is not None and _is_kind(selector, mnemonic, words) for selector in selectors)
+    return [selector for selector in selectors if selector is not None]
 
 
 def _fits(row: HazardRow, wave_size: int) -> bool:
@@ -457,7 +492,8 @@ def _fits(row: HazardRow, wave_size: int) -> bool:
 
 
 def _opcodes_fit(row: WaitStateRow, producer: Decoded, consumer: Decoded) -> bool:
-    return row.same_opcode is None or row.same_opcode == (_plain(producer.mnemonic) == _plain(consumer.mnemonic))
+    same = _plain(producer.mnemonic) == _plain(consumer.mnemonic)
+    return row.same_opcode is None or row.same_opcode == same
 
 
 @cache

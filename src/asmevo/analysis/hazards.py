@@ -27,8 +27,8 @@ them longer than they live.
 One block from one entry state always gives the same result, so it is kept: a candidate that differs from its
 parent in one block is analysed by looking up the others.
 
-The one pattern that is not a pair is VALUPartialForwarding (wave64 on gfx11): VALU writes Va, SALU writes EXEC,
-VALU writes Vb, VALU reads both. For it the state holds recent VALU results with the number of VALU
+The one pattern that is not a pair is VALUPartialForwarding (wave64 on gfx11): VALU writes Va, SALU writes
+EXEC, VALU writes Vb, VALU reads both. For it the state holds recent VALU results with the number of VALU
 instructions since, and how many of these came before the last write of EXEC.
 """
 
@@ -37,9 +37,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from operator import add, neg, sub
 
 from asmevo.analysis.control_flow import ControlFlow
-from asmevo.analysis.hazard_rules import ALL_UNITS, Facts, ForwardingPart, HazardRules, hazard_rules
+from asmevo.analysis.hazard_rules import (
+    ALL_UNITS,
+    Facts,
+    ForwardingPart,
+    HazardRules,
+    SequencePart,
+    hazard_rules,
+)
 from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.kernel import Block, Kernel
 from asmevo.target import Target
@@ -52,8 +60,8 @@ class Violation:
     """A producer and a consumer too close together.
 
     `found` and `needed` count wait states; where the consumer waits by itself (LDS direct loads) `found` is
-    what it waits for and `needed` the most that is safe; else both are 0. `registers` is the set of units that
-    ties the two together, 0 if none do. `softened`: the row's reason why this one is only a warning.
+    what it waits for and `needed` the most that is safe; else both are 0. `registers` is the set of units
+    that ties the two together, 0 if none do. `softened`: the row's reason why this one is only a warning.
     """
 
     rule: str
@@ -86,18 +94,21 @@ class _Recent:
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """A producer under a sequence row; `zero`: the consumer must count from zero."""
+    """A producer under a sequence row; `zero`: the consumer must count from zero.
+
+    What has been counted since it ran is the row's clock minus `origin`; in a `_State` the clocks stand at 0.
+    """
 
     instruction: Instruction
     registers: int
-    counts: tuple[int, ...]
+    origin: tuple[int, ...]
     armed: bool
     zero: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """A VALU result under VALUPartialForwarding: VALU since, and since until EXEC was written (None: was not)."""
+    """A VALU result under VALUPartialForwarding: VALU since, and those before EXEC was written, if it was."""
 
     instruction: Instruction
     registers: int
@@ -105,13 +116,14 @@ class _Result:
     before_exec: int | None
 
 
-_PendingKey = tuple[int, int]
+_PendingByRow = dict[int, dict[int, _Pending]]
+"""By row, then by the producer's id."""
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
     recent: frozenset[_Recent]
-    pending: frozenset[tuple[_PendingKey, _Pending]]
+    pending: frozenset[tuple[int, _Pending]]
     primed: tuple[int, ...]
     results: frozenset[_Result]
 
@@ -122,16 +134,26 @@ class _Front:
 
     rules: HazardRules
     recent: list[_Recent]
-    pending: dict[_PendingKey, _Pending]
+    pending: _PendingByRow
+    clocks: list[tuple[int, ...]]
     primed: list[int]
     results: list[_Result]
 
     @staticmethod
     def at(state: _State, rules: HazardRules) -> _Front:
-        return _Front(rules, list(state.recent), dict(state.pending), list(state.primed), list(state.results))
+        pending: _PendingByRow = {}
+        for row, each in state.pending:
+            pending.setdefault(row, {})[each.instruction.id] = each
+        clocks = [(0,) * len(limits) for limits in rules.limits]
+        return _Front(rules, list(state.recent), pending, clocks, list(state.primed), list(state.results))
 
     def state(self) -> _State:
-        pending = frozenset(self.pending.items())
+        pending = frozenset(
+            (row, _Pending(each.instruction, each.registers, tuple(map(neg, counts)), each.armed, each.zero))
+            for row, held in self.pending.items()
+            for each in held.values()
+            if (counts := self._counts(row, each)) is not None
+        )
         return _State(frozenset(self.recent), pending, tuple(self.primed), frozenset(self.results))
 
     def step(self, instruction: Instruction, facts: Facts, violations: list[Violation]) -> None:
@@ -164,10 +186,8 @@ class _Front:
                 left = need.registers & ~recent.overwritten if need.superseded else need.registers
                 if left:
                     registers = left if need.row.via is not None else 0
-                    found = recent.age
-                    violations.append(
-                        Violation(need.row.id, recent.instruction, instruction, found, need.wait_states, registers)
-                    )
+                    pair = recent.instruction, instruction
+                    violations.append(Violation(need.row.id, *pair, recent.age, need.wait_states, registers))
 
     def _let_time_pass(self, facts: Facts) -> None:
         passed, written = facts.wait_states, facts.destination if facts.is_matrix else 0
@@ -182,38 +202,49 @@ class _Front:
             if recent.age + passed < recent.facts.horizon
         ]
 
+    def _counts(self, row: int, pending: _Pending) -> tuple[int, ...] | None:
+        """What was counted since, or None when that has ended the danger."""
+        counts = tuple(map(min, map(sub, self.clocks[row], pending.origin), self.rules.limits[row]))
+        ends = self.rules.sequences[row].until
+        over = any(end.times == count for end, count in zip(ends, counts, strict=False))
+        return None if over else counts
+
     def _meet_pending(self, instruction: Instruction, facts: Facts, violations: list[Violation]) -> None:
-        checks = {part.row: part for part in facts.sequence if part.checks}
-        if not checks:
-            return
-        for (place, _), pending in self.pending.items():
-            part = checks.get(place)
-            if part is None or not pending.armed or not pending.registers & part.checks:
-                continue
-            row = self.rules.sequences[place]
-            most = 0 if pending.zero or not row.counted else pending.counts[0]
-            if row.counted and part.waits_for <= most:
-                continue
-            soft = row.softens is not None and pending.counts[-1] >= row.softens.after.times
-            registers = pending.registers & part.checks if row.via is not None else 0
-            why = row.softens.why if soft and row.softens is not None else ""
-            found = part.waits_for if row.counted else 0
-            violations.append(Violation(row.id, pending.instruction, instruction, found, most, registers, why))
+        for part in facts.sequence:
+            held = self.pending.get(part.row) if part.checks else None
+            for pending in held.values() if held else ():
+                if pending.armed and pending.registers & part.checks:
+                    found = self._sequence_violation(instruction, part, pending)
+                    if found is not None:
+                        violations.append(found)
+
+    def _sequence_violation(
+        self, instruction: Instruction, part: SequencePart, pending: _Pending
+    ) -> Violation | None:
+        row, counts = self.rules.sequences[part.row], self._counts(part.row, pending)
+        if counts is None:
+            return None
+        most = 0 if pending.zero or not row.counted else counts[0]
+        if row.counted and part.waits_for <= most:
+            return None
+        soft = row.softens is not None and counts[-1] >= row.softens.after.times
+        registers = pending.registers & part.checks if row.via is not None else 0
+        why = row.softens.why if soft and row.softens is not None else ""
+        return Violation(row.id, pending.instruction, instruction, part.waits_for, most, registers, why)
 
     def _end_pending(self, facts: Facts) -> None:
-        for key, pending in list(self.pending.items()):
-            effect = facts.effects.get(key[0])
-            if effect is None:
+        for row, effect in facts.effects.items():
+            held = self.pending.get(row)
+            if not held:
                 continue
-            counts = tuple(map(int.__add__, pending.counts, effect.counts))
-            limits = self.rules.limits[key[0]]
-            ends = self.rules.sequences[key[0]].until
-            if effect.ends or any(count >= end.times for count, end in zip(counts, ends, strict=False)):
-                del self.pending[key]
+            if effect.ends:
+                del self.pending[row]
                 continue
-            counts = tuple(map(min, counts, limits))
-            armed, zero = pending.armed or effect.arms, pending.zero or effect.zeroes
-            self.pending[key] = _Pending(pending.instruction, pending.registers, counts, armed, zero)
+            self.clocks[row] = tuple(map(add, self.clocks[row], effect.counts))
+            if effect.arms or effect.zeroes:
+                for key, each in held.items():
+                    armed, zero = each.armed or effect.arms, each.zero or effect.zeroes
+                    held[key] = _Pending(each.instruction, each.registers, each.origin, armed, zero)
 
     def _begin_sequences(self, instruction: Instruction, facts: Facts) -> None:
         for part in facts.sequence:
@@ -225,18 +256,16 @@ class _Front:
             kept = 0 if part.clears_priming else self.primed[part.row]
             self.primed[part.row] = kept | part.primes
 
-    def _begin(self, place: int, registers: int, instruction: Instruction) -> None:
-        armed = self.rules.sequences[place].arm is None
-        if armed:
-            for key, older in list(self.pending.items()):
-                left = older.registers & ~registers
-                if key[0] != place or left == older.registers:
-                    continue
-                del self.pending[key]
-                if left:
-                    self.pending[key] = _Pending(older.instruction, left, older.counts, older.armed, older.zero)
-        counts = (0,) * len(self.rules.limits[place])
-        self.pending[place, instruction.id] = _Pending(instruction, registers, counts, armed, False)
+    def _begin(self, row: int, registers: int, instruction: Instruction) -> None:
+        armed = self.rules.sequences[row].arm is None
+        held = self.pending.setdefault(row, {})
+        for key, older in list(held.items()):
+            left = older.registers & ~registers if armed else older.registers
+            if not left or self._counts(row, older) is None:
+                del held[key]
+            elif left != older.registers:
+                held[key] = _Pending(older.instruction, left, older.origin, older.armed, older.zero)
+        held[instruction.id] = _Pending(instruction, registers, self.clocks[row], armed, False)
 
     def _forward(self, instruction: Instruction, part: ForwardingPart, violations: list[Violation]) -> None:
         rule = self.rules.forwarding
@@ -261,7 +290,9 @@ class _Front:
             self.results.append(_Result(instruction, part.results, 0, None))
 
 
-def _forwarded(results: Iterable[_Result], part: ForwardingPart, around: int, before_use: int) -> _Result | None:
+def _forwarded(
+    results: Iterable[_Result], part: ForwardingPart, around: int, before_use: int
+) -> _Result | None:
     """The result from before EXEC was written, if the pattern is complete."""
     if len(part.sources) < 2:
         return None
@@ -311,21 +342,21 @@ def _join_recent(first: frozenset[_Recent], second: frozenset[_Recent]) -> froze
 
 
 def _join_pending(
-    first: frozenset[tuple[_PendingKey, _Pending]], second: frozenset[tuple[_PendingKey, _Pending]]
-) -> frozenset[tuple[_PendingKey, _Pending]]:
-    joined = dict(first)
-    for key, pending in second:
-        other = joined.get(key)
+    first: frozenset[tuple[int, _Pending]], second: frozenset[tuple[int, _Pending]]
+) -> frozenset[tuple[int, _Pending]]:
+    joined = {(row, pending.instruction.id): pending for row, pending in first}
+    for row, pending in second:
+        other = joined.get((row, pending.instruction.id))
         if other is not None:
             pending = _Pending(
                 pending.instruction,
                 pending.registers | other.registers,
-                tuple(map(min, pending.counts, other.counts)),
+                tuple(map(max, pending.origin, other.origin)),
                 pending.armed or other.armed,
                 pending.zero or other.zero,
             )
-        joined[key] = pending
-    return frozenset(joined.items())
+        joined[row, pending.instruction.id] = pending
+    return frozenset((row, pending) for (row, _), pending in joined.items())
 
 
 _Passage = tuple[_State, tuple[Violation, ...]]
@@ -365,7 +396,9 @@ class HazardAnalysis:
         if start == goal and place < until:
             return (start,)
         blocks = self.kernel.blocks
-        queue = [(self._states(blocks[start].instructions[place + 1 :]), (start,))]
+        queue: list[tuple[int, tuple[int, ...]]] = [
+            (self._states(blocks[start].instructions[place + 1 :]), (start,))
+        ]
         seen: set[int] = set()
         while queue:
             passed, path = heappop(queue)
@@ -462,34 +495,32 @@ def _harmless(analysis: HazardAnalysis, block: int, place: int, before: _State, 
     waiting, seen = [(block, place + 1, usual.state(), shorter.state())], set[tuple[int, _State, _State]]()
     while waiting:
         at, start, known, tried = waiting.pop()
-        outcome = _compare(analysis, at, start, known, tried)
-        if outcome is False:
+        after = _walk_on(analysis, at, start, known, tried)
+        if after is None:
             return False
-        if outcome is None:
-            continue
-        for successor in analysis.flow.successors[at]:
-            goal = (successor, *outcome)
+        for successor in analysis.flow.successors[at] if after[0] != after[1] else ():
+            goal = (successor, *after)
             if goal not in seen:
                 seen.add(goal)
-                waiting.append((successor, 0, *outcome))
+                waiting.append((successor, 0, *after))
     return True
 
 
-def _compare(
+def _walk_on(
     analysis: HazardAnalysis, block: int, start: int, known: _State, tried: _State
-) -> tuple[_State, _State] | None | bool:
-    """Walk on with both states: False if `tried` meets a hazard that `known` does not, None once they agree."""
+) -> tuple[_State, _State] | None:
+    """Both states at the end of the block or where they agree; None if `tried` alone meets a hazard."""
     usual, shorter = _Front.at(known, analysis.rules), _Front.at(tried, analysis.rules)
     for instruction in analysis.kernel.blocks[block].instructions[start:]:
         if usual.state() == shorter.state():
-            return None
+            break
         facts = analysis.rules.facts(instruction.decoded)
         old, new = list[Violation](), list[Violation]()
         usual.step(instruction, facts, old)
         shorter.step(instruction, facts, new)
         if {_pair(v) for v in new} - {_pair(v) for v in old}:
-            return False
-    return None if usual.state() == shorter.state() else (usual.state(), shorter.state())
+            return None
+    return usual.state(), shorter.state()
 
 
 def _pair(violation: Violation) -> tuple[str, int, int]:

@@ -26,9 +26,9 @@ from asmevo.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What one resource allows. `waves` is per SIMD; `uses` says how much is used of what; `step` the next step.
+    """What one resource allows. `waves` is per SIMD; `uses` says how much is used of what.
 
-    `step` is None where using less gives no more waves.
+    `step` says how much less gives more waves; None where nothing does.
     """
 
     resource: str
@@ -39,7 +39,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """Waves per SIMD; 0 says that the kernel cannot be launched so. `workgroups` are those a CU or WGP holds."""
+    """`waves` per SIMD, 0 if the kernel cannot be launched so; `workgroups` are those a CU or WGP holds."""
 
     waves: int
     max_waves: int
@@ -156,7 +156,8 @@ class _Workgroup:
     def slot_limit(self) -> Limit:
         """Whole workgroups in the wave slots."""
         workgroups = self._by_slots(self.target.max_waves)
-        uses = f"{self.waves} waves a workgroup, {workgroups} workgroups"
+        each = "1 wave" if self.waves == 1 else f"{self.waves} waves"
+        uses = f"{each} a workgroup, {workgroups} workgroups"
         return Limit("workgroup", self._waves_of(workgroups), uses)
 
     def lds_limit(self, lds_bytes: int) -> Limit:
@@ -185,11 +186,11 @@ def _vgpr_limit(kernel: Kernel) -> Limit:
     given = used
     if kernel.descriptor is not None:
         given = allocation(target, size, kernel.descriptor).total_vgprs
-    waves = target.waves_for_vgprs(given, size)
+    waves, better = target.waves_for_vgprs(given, size), target.waves_for_vgprs(used, size)
     uses = f"{given} of {target.vgpr_total(size)} VGPRs{_split(use, target)}"
-    if target.waves_for_vgprs(used, size) > waves:
-        better = target.waves_for_vgprs(used, size)
-        return Limit("VGPRs", waves, uses, f"the code names {used} only: a smaller descriptor gives {better} waves")
+    if better > waves:
+        step = f"the code names {used} only: a smaller descriptor gives {better} waves"
+        return Limit("VGPRs", waves, uses, step)
     return Limit("VGPRs", waves, uses, _next(used, waves, "VGPRs", lambda n: target.waves_for_vgprs(n, size)))
 
 

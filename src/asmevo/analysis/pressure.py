@@ -17,7 +17,7 @@ from asmevo.analysis.liveness import Liveness
 from asmevo.program.descriptor import KernelDescriptor
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Kernel
-from asmevo.program.registers import AGPR_MASK, SGPR_MASK, VGPR_MASK, RegisterFile, RegisterSpan
+from asmevo.program.registers import AGPR_MASK, SGPR_MASK, VGPR_MASK, RegisterFile
 from asmevo.target import Target
 
 
@@ -38,7 +38,10 @@ class PressureProfile:
     points: tuple[Pressure, ...]
 
     def maximum(self, file: RegisterFile) -> Pressure | None:
-        """Where most registers of VGPR, AGPR or SGPR are live; None for an empty kernel. KeyError for others."""
+        """Where most registers of VGPR, AGPR or SGPR are live; None for an empty kernel.
+
+        Raises KeyError for other files.
+        """
         key = {
             RegisterFile.VGPR: lambda point: point.vgprs,
             RegisterFile.AGPR: lambda point: point.agprs,
@@ -104,7 +107,8 @@ class Allocation:
     """What a descriptor gives a wave. `vgprs` and `agprs` are the indices that may be named.
 
     `total_vgprs` is the encoded count of vector registers, `allocated_vgprs` the same rounded up to what
-    the hardware hands out. `sgprs` counts VCC and the other extras; where SGPRs have a fixed size it is that size.
+    the hardware hands out. `sgprs` counts VCC and the other extras; where every wave has the same number
+    it is that.
     """
 
     vgprs: int
@@ -145,11 +149,6 @@ def _sgprs(target: Target, descriptor: KernelDescriptor) -> int:
     if target.sgpr.fixed_allocation.value:
         return target.sgpr.fixed_allocation.value
     return (descriptor.field("granulated_sgpr_count") + 1) * target.sgpr.encoding_granule.value
-
-
-def highest_span(file: RegisterFile, count: int) -> RegisterSpan:
-    """The last of `count` registers of a file, for messages."""
-    return RegisterSpan(file, count - 1)
 
 
 def _round_up(value: int, granule: int) -> int:

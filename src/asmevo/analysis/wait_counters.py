@@ -62,6 +62,10 @@ State = tuple[LaneState, ...]
 Demand = dict[int, int]
 """Masks by threshold, one lane."""
 
+_Points = dict[int, frozenset[int]]
+"""For instructions at which memory order matters, the accesses that may be under way there; all by id."""
+
+_BLOCKS_KEPT = 4096
 _CALLERS = VECTOR_MASK | SGPR_MASK | VCC_MASK
 
 
@@ -147,6 +151,13 @@ class _Shared:
     identities: dict[int, int] = field(default_factory=dict)
     names: list[int] = field(default_factory=list)
     of_mark: dict[int, int] = field(default_factory=lambda: dict.fromkeys(MARKS, 0))
+    points: dict[tuple[tuple[Instruction, ...], State], _Points] = field(default_factory=dict)
+
+    def trim(self) -> None:
+        """Forgets blocks of long gone candidates; what is still needed is summed up again."""
+        if len(self.summaries) > _BLOCKS_KEPT:
+            self.summaries.clear()
+            self.points.clear()
 
     def identity(self, id_: int, opened: int) -> int:
         """The bit of an instruction, with what it opens noted by mark."""
@@ -173,7 +184,7 @@ class _Shared:
 
 
 class Walk:
-    """One state carried through instructions, one by one; `state` has a list of masks by age for each lane."""
+    """One state carried through instructions, one by one; `state` is by lane, then by age."""
 
     def __init__(self, lanes: Lanes, shared: _Shared, state: State) -> None:
         self.lanes = lanes.lanes
@@ -211,7 +222,7 @@ class Walk:
                 yield number, hits[0][0], whole
 
     def strangers(self, marks: int, allowed: frozenset[int]) -> Iterator[tuple[int, int]]:
-        """(lane, age) of accesses of these kinds under way that are not allowed: the youngest of each lane."""
+        """(lane, age) of accesses of these kinds under way that are not allowed; the youngest of a lane."""
         concerned = 0
         for mark in MARKS:
             if mark & marks:
@@ -242,6 +253,7 @@ class WaitAnalysis:
         self.target: Target = kernel.target
         self.lanes = lanes_of(kernel.target)
         self._shared: _Shared = _Shared() if parent is None else parent._shared
+        self._shared.trim()
 
     @cached_property
     def flow(self) -> ControlFlow:
@@ -393,13 +405,42 @@ class WaitAnalysis:
 
         A candidate that has an access here which its parent had not lets other waves see another order.
         """
-        found = {}
-        for block, summary in enumerate(self._summaries):
-            if any(effect.orders for _, effect in summary.events):
-                for instruction, effect, state in self.state_before_each(block):
-                    if effect.orders:
-                        found[instruction.id] = frozenset(self.under_way(state, effect.orders))
+        found: dict[int, frozenset[int]] = {}
+        for block, state in enumerate(self.entries):
+            if state is not None and any(effect.orders for _, effect in self._summaries[block].events):
+                key = (self.kernel.blocks[block].instructions, state)
+                points = self._shared.points.get(key)
+                if points is None:
+                    points = self._shared.points[key] = self._points_in(block)
+                found.update(points)
         return found
+
+    def _points_in(self, block: int) -> dict[int, frozenset[int]]:
+        return {
+            instruction.id: frozenset(self.under_way(state, effect.orders))
+            for instruction, effect, state in self.state_before_each(block)
+            if effect.orders
+        }
+
+    @property
+    def unknown_instructions(self) -> tuple[Instruction, ...]:
+        """Those without a meaning, in the order of the code."""
+        return tuple(
+            self.kernel.blocks[block].instructions[place]
+            for block, summary in enumerate(self._summaries)
+            for place, effect in summary.events
+            if not effect.is_known
+        )
+
+    @property
+    def loads_into_lds(self) -> tuple[Instruction, ...]:
+        """Instructions by which memory is copied into LDS, in the order of the code."""
+        return tuple(
+            self.kernel.blocks[block].instructions[place]
+            for block, summary in enumerate(self._summaries)
+            for place, effect in summary.events
+            if any(issue.opened & Mark.LDS_DMA for issue in effect.issues)
+        )
 
     def under_way(self, state: list[list[int]], marks: int) -> list[int]:
         """Ids of accesses of these kinds that may be under way, ascending."""

@@ -237,7 +237,7 @@ def _returns(analysis: WaitAnalysis) -> Iterator[Finding]:
 
 def _lds_dma(analysis: WaitAnalysis) -> Iterator[Finding]:
     """Loads into LDS that no wait anywhere settles, though a barrier or an LDS read follows."""
-    loads = [each for each in analysis.kernel.instructions if "lds_dma" in each.flags]
+    loads = analysis.loads_into_lds
     if not loads:
         return
     settled: set[int] = set()
@@ -306,16 +306,15 @@ def _reaches_lds_read(analysis: WaitAnalysis, block: int, behind: int) -> bool:
 
 
 def _unknown(analysis: WaitAnalysis) -> Iterator[Finding]:
-    for instruction in analysis.kernel.instructions:
-        if "unknown" in instruction.flags:
-            yield Finding(
-                rule="waits.unknown",
-                severity=Severity.WARNING,
-                kernel=analysis.kernel.name,
-                message=f"{_name(instruction)} has no known meaning, so nothing can be said about its waits",
-                instructions=(instruction.id,),
-                subject=instruction.mnemonic,
-            )
+    for instruction in analysis.unknown_instructions:
+        yield Finding(
+            rule="waits.unknown",
+            severity=Severity.WARNING,
+            kernel=analysis.kernel.name,
+            message=f"{_name(instruction)} has no known meaning, so nothing can be said about its waits",
+            instructions=(instruction.id,),
+            subject=instruction.mnemonic,
+        )
 
 
 def _idle(analysis: WaitAnalysis) -> Iterator[Finding]:

@@ -1,0 +1,7 @@
+"""Gates: the ordered row of judges that every candidate must pass."""
+
+from asmevo.gates.gate import Gate, Verdict, VerdictKind
+from asmevo.gates.pipeline import Judgement, Level, Pipeline
+from asmevo.gates.timing import TimingGate
+
+__all__ = ["Gate", "Judgement", "Level", "Pipeline", "TimingGate", "Verdict", "VerdictKind"]

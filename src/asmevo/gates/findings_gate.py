@@ -1,4 +1,4 @@
-"""Gates that are made of a check: findings that the parent already had do not count, new ones do."""
+"""Gates that are made of findings: those that the parent already had do not count, new ones do."""
 
 from __future__ import annotations
 
@@ -13,6 +13,27 @@ from asmevo.program.kernel import Kernel
 Check = Callable[[Kernel], Iterable[Finding]]
 
 
+def verdict_of(gate: str, findings: Iterable[Finding], known: set[tuple[str, int, str]], silent: str) -> Verdict:
+    """Rejected with the first finding that is an error or warning and not known from the parent."""
+    fresh = [finding for finding in findings if finding.blocks_candidate and finding.key not in known]
+    if not fresh:
+        return Verdict(gate, VerdictKind.ACCEPTED, silent)
+    first = fresh[0]
+    reason = first.message if not first.mend else f"{first.message}; {first.mend}"
+    return Verdict(
+        gate, VerdictKind.REJECTED, reason, first.instructions, {"findings": [_as_data(each) for each in fresh]}
+    )
+
+
+def known_keys(findings: Iterable[Finding]) -> set[tuple[str, int, str]]:
+    """The findings of a parent, by what identifies them across versions."""
+    return {finding.key for finding in findings if finding.blocks_candidate}
+
+
+def _as_data(finding: Finding) -> dict[str, object]:
+    return asdict(finding) | {"severity": finding.severity.value}
+
+
 class FindingsGate:
     """Rejects a candidate that has an error or warning which the parent has not."""
 
@@ -20,22 +41,8 @@ class FindingsGate:
         self.name = name
         self._check = check
         self._silent = silent
-        self._known = {finding.key for finding in check(parent) if finding.blocks_candidate}
+        self._known = known_keys(check(parent))
 
     def judge(self, candidate: Candidate) -> Verdict:
         """See Gate.judge."""
-        fresh = [
-            finding
-            for finding in self._check(candidate.kernel)
-            if finding.blocks_candidate and finding.key not in self._known
-        ]
-        if not fresh:
-            return Verdict(self.name, VerdictKind.ACCEPTED, self._silent)
-        first = fresh[0]
-        reason = first.message if not first.mend else f"{first.message}; {first.mend}"
-        evidence = {"findings": [_as_data(finding) for finding in fresh]}
-        return Verdict(self.name, VerdictKind.REJECTED, reason, first.instructions, evidence)
-
-
-def _as_data(finding: Finding) -> dict[str, object]:
-    return asdict(finding) | {"severity": finding.severity.value}
+        return verdict_of(self.name, self._check(candidate.kernel), self._known, self._silent)

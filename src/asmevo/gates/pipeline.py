@@ -7,7 +7,6 @@ from enum import Enum
 
 from asmevo.checks.hazards import check_hazards
 from asmevo.checks.resources import check_resources
-from asmevo.checks.waits import check_waits
 from asmevo.gates.assemble import AssembleGate
 from asmevo.gates.equivalence import EquivalenceGate
 from asmevo.gates.findings_gate import FindingsGate
@@ -45,7 +44,7 @@ class Pipeline:
         self.level = level
         self.gates: list[Gate] = [
             AssembleGate(parent),
-            WaitsGate(parent, check_waits),
+            WaitsGate(parent),
             FindingsGate("hazards", parent, check_hazards, "every hazard has the wait states it needs"),
             FindingsGate("resources", parent, check_resources, "registers, descriptor and note agree"),
         ]

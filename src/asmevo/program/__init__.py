@@ -1,5 +1,7 @@
 """Programs: code objects and assembly text read into kernels of decoded instructions, edited, written back."""
 
+from asmevo.program.disassembly import assemble_text, disassemble
+from asmevo.program.encoding import encode_kernel
 from asmevo.program.errors import (
     EditError,
     KernelNotFoundError,
@@ -12,6 +14,7 @@ from asmevo.program.instruction import Decoded, Instruction, Operand
 from asmevo.program.kernel import Block, Kernel
 from asmevo.program.opening import open_program, read_program
 from asmevo.program.program import Program
+from asmevo.program.writing import write_file_atomically, write_program
 
 __all__ = [
     "Block",
@@ -26,6 +29,11 @@ __all__ = [
     "ProgramError",
     "UnreadableProgramError",
     "WriteError",
+    "assemble_text",
+    "disassemble",
+    "encode_kernel",
     "open_program",
     "read_program",
+    "write_file_atomically",
+    "write_program",
 ]

@@ -12,6 +12,7 @@ from asmevo.program.errors import NotAProgramError, UnreadableProgramError
 
 _MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
 _MOST_ENTRIES = 4096
+_ENTRY_ALIGNMENT = 4096  # what clang aligns device code objects to
 
 
 def is_bundle(data: bytes) -> bool:
@@ -51,3 +52,20 @@ def _entries(data: bytes, file: str) -> list[tuple[str, bytes]]:
         return found
     except struct.error as error:
         raise UnreadableProgramError(file, "a damaged or cut-off offload bundle") from error
+
+
+def rebundle(data: bytes, content: bytes) -> bytes:
+    """The bundle with its one AMDGPU code object replaced; a longer one goes to the end of the file."""
+    result = bytearray(data)
+    place = len(_MAGIC) + 8
+    (count,) = struct.unpack_from("<Q", data, len(_MAGIC))
+    for _ in range(count):
+        offset, size, length = struct.unpack_from("<QQQ", data, place)
+        if size and b"amdgcn" in data[place + 24 : place + 24 + length]:
+            if len(content) > size:
+                result += bytes(-len(result) % _ENTRY_ALIGNMENT)
+                offset = len(result)
+            result[offset : offset + len(content)] = content
+            struct.pack_into("<QQ", result, place, offset, len(content))
+        place += 24 + length
+    return bytes(result)

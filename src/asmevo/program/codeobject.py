@@ -27,6 +27,8 @@ _MACHINE_AMDGPU = 224  # EM_AMDGPU, ELF gABI registry
 _NOTE_METADATA = 32  # NT_AMDGPU_METADATA, AMDGPU backend user guide
 _NOTE_OWNER = b"AMDGPU\0"
 _DESCRIPTOR_SUFFIX = ".kd"
+_FUNCTION_TYPES = ("FUNC", "AMDGPU_HSA_KERNEL", "LOOS")
+_NAMELESS = "kernel"
 
 _FOREIGN = (
     (b"__CLANG_OFFLOAD_BUNDLE__", "an offload bundle; unpack the code object first (clang-offload-bundler --unbundle)"),
@@ -121,7 +123,7 @@ class CodeObject:
         self.flags = int(elf.header["e_flags"])
         self.relocatable = elf.header["e_type"] == "ET_REL"
         self.sections = [self._section(index, section) for index, section in enumerate(elf.iter_sections())]
-        self.symbols = self._symbols(elf)
+        self.symbols = self._symbols(elf) or self._inferred_symbols()
         self.relocations = self._relocations(elf) if self.relocatable else []
         try:
             self.target_id = self._target_id()
@@ -152,6 +154,30 @@ class CodeObject:
         if chosen is None:
             return []
         return [self._symbol(symbol) for symbol in chosen.iter_symbols()]
+
+    def _inferred_symbols(self) -> list[Symbol]:
+        """Files without any symbol table: one kernel that fills the code section, and its descriptor.
+
+        The kernel is named by the metadata; the descriptor is known by its entry, which is the code's start.
+        """
+        code = [section for section in self.sections if section.executable and section.size]
+        try:
+            names = list(self.kernel_metadata) or [_NAMELESS]
+        except UnreadableProgramError:
+            names = [_NAMELESS]
+        if len(code) != 1 or len(names) != 1:
+            return []
+        base = 0 if self.relocatable else code[0].address
+        found = [Symbol(names[0], base, code[0].size, "FUNC", "GLOBAL", "PROTECTED", code[0].index, False)]
+        for section in self.sections:
+            for place in range(0, len(section.data) - DESCRIPTOR_SIZE + 1, DESCRIPTOR_SIZE):
+                here = section.address + place
+                entry = int.from_bytes(section.data[place + 16 : place + 24], "little", signed=True)
+                if section.allocated and not section.executable and here + entry == base and len(found) == 1:
+                    name = names[0] + _DESCRIPTOR_SUFFIX
+                    size = DESCRIPTOR_SIZE
+                    found.append(Symbol(name, here, size, "OBJECT", "GLOBAL", "PROTECTED", section.index, False))
+        return found
 
     def _symbol(self, symbol: Any) -> Symbol:
         section = symbol.entry["st_shndx"]
@@ -238,11 +264,12 @@ class CodeObject:
 
     @cached_property
     def code_symbols(self) -> list[Symbol]:
-        """Functions and kernels in executable sections, by address."""
+        """Functions and kernels in executable sections, by address; what a descriptor names is a kernel, too."""
+        entries = {symbol.name for symbol in self.symbols}
         found = [
             symbol
             for symbol in self.symbols
-            if symbol.type in ("FUNC", "AMDGPU_HSA_KERNEL", "LOOS")
+            if (symbol.type in _FUNCTION_TYPES or symbol.name + _DESCRIPTOR_SUFFIX in entries)
             and (section := self.section_of(symbol)) is not None
             and section.executable
         ]

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, replace
+from typing import Any
 
 SIZE = 64  # bytes
+# Firmware that preloads kernel arguments starts a kernel this many bytes behind its symbol (user guide,
+# "Preloaded Kernel Arguments"); the code before that loads them for firmware that does not.
+PRELOAD_ENTRY_OFFSET = 256
 
 _LAYOUT = struct.Struct("<IIIIq20xIIIHH4x")
 
@@ -86,7 +90,8 @@ class KernelDescriptor:
         """Reads 64 bytes. Raises ValueError on another length."""
         if len(raw) != SIZE:
             raise ValueError(f"a kernel descriptor has {SIZE} bytes, not {len(raw)}")
-        return cls(*_LAYOUT.unpack(raw), raw)
+        parts: tuple[Any, ...] = (*_LAYOUT.unpack(raw), raw)
+        return cls(*parts)
 
     def field(self, name: str) -> int:
         """The value of a bit field. Raises KeyError for a name that is none."""
@@ -98,8 +103,13 @@ class KernelDescriptor:
         word, low, width = _FIELDS[name]
         if not 0 <= value < 1 << width:
             raise ValueError(f"{value} does not fit the {width} bits of {name}")
+        return self.with_bits(word, low, width, value)
+
+    def with_bits(self, word: str, low: int, width: int, value: int) -> KernelDescriptor:
+        """The descriptor with `width` bits of a word, from bit `low` on, replaced."""
         mask = ((1 << width) - 1) << low
-        changed = replace(self, **{word: (int(getattr(self, word)) & ~mask) | value << low})
+        changes: dict[str, Any] = {word: (int(getattr(self, word)) & ~mask) | value << low & mask}
+        changed = replace(self, **changes)
         return replace(changed, raw=changed._packed())
 
     def _packed(self) -> bytes:
@@ -119,6 +129,11 @@ class KernelDescriptor:
         )
         fresh[24:44], fresh[60:64] = self.raw[24:44], self.raw[60:64]  # reserved bytes stay as they were
         return bytes(fresh)
+
+    @property
+    def entry_offsets(self) -> tuple[int, ...]:
+        """Where a launch may start, in bytes from the kernel's symbol."""
+        return (0, PRELOAD_ENTRY_OFFSET) if self.field("kernarg_preload_length") else (0,)
 
     def user_sgprs(self) -> list[tuple[str, int, int]]:
         """(input, first SGPR, count) of the enabled user SGPRs in order, preloaded arguments last."""

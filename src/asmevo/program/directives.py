@@ -2,8 +2,7 @@
 
 A descriptor is written field by field where that gives the same 64 bytes; which it does is found by
 assembling, not here. The register counts of a descriptor are granular (AMDGPU backend user guide,
-"compute_pgm_rsrc1"), so the block names the highest count that the granules hold and reserves nothing
-beside it.
+"compute_pgm_rsrc1"), so the block names the highest count that the granules hold.
 """
 
 from __future__ import annotations
@@ -39,6 +38,9 @@ _EXCEPTIONS = (  # compute_pgm_rsrc2, bits 24 to 30
 _FIRST_EXCEPTION_BIT = 24
 _VGPR_GRANULE, _VGPR_GRANULE_LARGE = 4, 8
 _SGPR_GRANULE = 8
+# VCC, FLAT_SCRATCH and XNACK_MASK: what LLVM may add to the count without being asked (the XNACK mask
+# follows the target id). Fewer than a granule, so leaving room for them never changes the granules.
+_MOST_RESERVED_SGPRS = 6
 
 
 def symbol_name(name: str) -> str:
@@ -115,8 +117,8 @@ def descriptor_fields(descriptor: KernelDescriptor, target: Target) -> list[tupl
         fields.append(("next_free_sgpr", 0))
     else:
         granule = _VGPR_GRANULE_LARGE if accumulators else _VGPR_GRANULE
-        fields.append(("next_free_sgpr", (field("granulated_sgpr_count") + 1) * _SGPR_GRANULE))
-        fields.append(("reserve_xnack_mask", 0))
+        most = (field("granulated_sgpr_count") + 1) * _SGPR_GRANULE
+        fields.append(("next_free_sgpr", most - _MOST_RESERVED_SGPRS))
     fields.append(("next_free_vgpr", (field("granulated_vgpr_count") + 1) * granule))
     fields.append(("reserve_vcc", 0))
     if not newer and not architected:

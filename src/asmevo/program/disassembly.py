@@ -13,6 +13,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import msgpack
+
 from asmevo.program.assembling import assemble_first
 from asmevo.program.codeobject import CodeObject, Section, Symbol
 from asmevo.program.directives import (
@@ -26,13 +28,14 @@ from asmevo.program.directives import (
 )
 from asmevo.program.encoding import instruction_addresses
 from asmevo.program.errors import ProgramError, UnreadableProgramError, WriteError
+from asmevo.program.in_place import edited_metadata
 from asmevo.program.instruction import Decoded, Instruction, Reference
 from asmevo.program.kernel import Kernel
 from asmevo.program.program import Program
 from asmevo.program.reading import read_kernels
 from asmevo.program.source import source_variants
-from asmevo.program.spelling import data_words, is_faithful, learn, spell
-from asmevo.toolchain import TRIPLE, AssemblyError, LinkError, Processor, toolchain
+from asmevo.program.spelling import is_faithful, learn, spell
+from asmevo.toolchain import TRIPLE, LinkError, Processor, toolchain
 
 _ADDRESS = re.compile(r"^; asmevo: section (\S+) address (0x[0-9a-f]+)$", re.M)
 _VERSION_BY_ABI = {2: 4, 3: 5, 4: 6}
@@ -42,7 +45,7 @@ _LINKER_MADE_TYPES = frozenset(
     "SHT_NULL SHT_DYNSYM SHT_HASH SHT_GNU_HASH SHT_DYNAMIC SHT_NOTE SHT_RELA SHT_REL SHT_SYMTAB SHT_STRTAB".split()
 )
 _SOME_LITERAL = 0x12345678  # stands for a reference while its instruction is tried
-_DESCRIPTOR_SIZE = 64
+_DESCRIPTOR_SIZE, _ENTRY_AT, _ENTRY_SIZE = 64, 16, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +123,7 @@ def _kernels_of(program: Program, image: CodeObject) -> tuple[Kernel, ...]:
 
 def _faithful(file: str, image: CodeObject, kernels: tuple[Kernel, ...]) -> tuple[str, _Plan]:
     wrong = ""
-    plan = _PLANS[0]
     for candidate in _PLANS:
-        if _not_wanted(candidate, plan):
-            continue
         text = _Disassembly(image, kernels, candidate, kernels).text()
         try:
             again = CodeObject(assemble_text(text, file), file)
@@ -136,10 +136,6 @@ def _faithful(file: str, image: CodeObject, kernels: tuple[Kernel, ...]) -> tupl
     raise WriteError(file, f"cannot be written as text that gives the same program: {wrong}")
 
 
-def _not_wanted(candidate: _Plan, plan: _Plan) -> bool:
-    return False
-
-
 def difference(old: CodeObject, new: CodeObject, addresses: bool = True) -> str:
     """What of the loaded code and data is not the same in two images, in words; "" when nothing is."""
     theirs = {section.name: section for section in content_sections(new)}
@@ -149,7 +145,7 @@ def difference(old: CodeObject, new: CodeObject, addresses: bool = True) -> str:
             if section.size:
                 return f"section {section.name} is missing"
             continue
-        if other.data != section.data or other.size != section.size:
+        if _contents(old, section, addresses) != _contents(new, other, addresses) or other.size != section.size:
             return f"section {section.name} has other bytes"
         if addresses and other.address != section.address:
             return f"section {section.name} is at {other.address:#x} instead of {section.address:#x}"
@@ -158,6 +154,17 @@ def difference(old: CodeObject, new: CodeObject, addresses: bool = True) -> str:
     if (old.flags, old.data[_ABI_AT]) != (new.flags, new.data[_ABI_AT]):
         return "the header names another target or ABI version"
     return ""
+
+
+def _contents(image: CodeObject, section: Section, addresses: bool) -> bytes:
+    """A section's bytes; without addresses the distances from descriptors to their kernels are blanked."""
+    data = bytearray(section.data)
+    for symbol in image.symbols if not addresses else []:
+        if symbol.section == section.index and symbol.name.removesuffix(".kd") in image.descriptors:
+            if symbol.name.endswith(".kd"):
+                place = image.offset_in_section(symbol) + _ENTRY_AT
+                data[place : place + _ENTRY_SIZE] = bytes(_ENTRY_SIZE)
+    return bytes(data)
 
 
 def content_sections(image: CodeObject) -> list[Section]:
@@ -270,11 +277,10 @@ class _Disassembly:
         end = f".Lasmevo_end_{old.address:x}"
         ids = {address: id_ for id_, address in instruction_addresses(old, old.address).items()}
         at_id: dict[int, list[str]] = {}
+        lines += self._labels_at(old.address, end)
         for address in sorted({*self.symbols, *self.labels}):
-            if old.address <= address < old.address + old.size:
-                if address not in ids:
-                    continue  # inside an instruction: no text can name it
-                at_id.setdefault(ids[address], []).extend(self._labels_at(address, end if address == old.address else ""))
+            if old.address < address < old.address + old.size and address in ids:
+                at_id.setdefault(ids[address], []).extend(self._labels_at(address))
         places = instruction_addresses(new, old.address)
         for block in new.blocks:
             lines += [f"{label}:" for label in block.labels]
@@ -379,20 +385,11 @@ class _Disassembly:
     def _metadata(self, content: bytes) -> list[str]:
         metadata = self.image.metadata
         if self._edited():
-            metadata = edited_metadata(metadata, self.kernels)
-            content = content if metadata == self.image.metadata else b""
+            metadata = edited_metadata(metadata, {kernel.name: kernel for kernel in self.kernels})
+            content = content if metadata == self.image.metadata else msgpack.packb(metadata)
         if self.plan.yaml:
             return ["", *metadata_yaml(metadata)]
         return ["", *metadata_note(content)]
-
-
-def edited_metadata(metadata: dict[str, object], kernels: tuple[Kernel, ...]) -> dict[str, object]:
-    """The metadata with the maps of the kernels as they are now."""
-    ours = {kernel.name: kernel.metadata for kernel in kernels if kernel.metadata is not None}
-    listed = metadata.get("amdhsa.kernels", [])
-    assert isinstance(listed, list)
-    fresh = [ours.get(str(each.get(".name", "")), each) for each in listed]
-    return {**metadata, "amdhsa.kernels": fresh}
 
 
 def _as_probe(instruction: Instruction) -> Decoded:

@@ -27,7 +27,7 @@ class Block:
     instructions: tuple[Instruction, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kernel:
     """One kernel, or one device function (then `descriptor` and `metadata` are None).
 

@@ -21,7 +21,7 @@ from asmevo.program.errors import NotAProgramError, UnreadableProgramError
 from asmevo.program.kernel import Block, Kernel
 from asmevo.program.program import Program
 from asmevo.program.reading import read_kernels
-from asmevo.program.source import SourceText, refuse_foreign_text, source_variants
+from asmevo.program.source import refuse_foreign_text, source_variants
 from asmevo.toolchain import LinkError, toolchain
 
 _TEXT_BYTES = frozenset(range(32, 256)) | {9, 10, 12, 13, 27}

@@ -14,7 +14,7 @@ from asmevo.program.source import SourceText
 from asmevo.target import Target
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Program:
     """What was read.
 

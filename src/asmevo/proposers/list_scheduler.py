@@ -17,7 +17,7 @@ write-after-read edges, bounds what can move.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from asmevo.analysis.dependence import Dependence, DependenceGraph, Edge, Marks
@@ -150,7 +150,7 @@ class ListScheduler:
 
     name = "list-scheduler"
 
-    def propose(self, facts: Facts) -> Iterator[EditScript]:
+    def propose(self, facts: Facts) -> Generator[EditScript, bool | None, None]:
         """See Proposer.propose."""
         jittered = [
             Weighting(f"{w.name} #{n}", w.load_bonus, w.order_weight, _JITTER)

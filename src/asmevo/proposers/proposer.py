@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
@@ -17,11 +17,17 @@ from asmevo.timing.machine import Machine
 
 @dataclass
 class Facts:
-    """A kernel with the analyses that proposers share; each is made when it is first asked for."""
+    """A kernel with the analyses that proposers share; each is made when it is first asked for.
+
+    `cost` is the cycle model's opinion of a version as a share of the original's cycles. It guides, it
+    does not decide. `out_of_time` says that the budget is used up.
+    """
 
     kernel: Kernel
     memory: str = "l2"
     rng: random.Random = field(default_factory=lambda: random.Random(0))
+    cost: Callable[[Kernel], float] = lambda kernel: 1.0
+    out_of_time: Callable[[], bool] = lambda: False
 
     @cached_property
     def flow(self) -> ControlFlow:
@@ -56,6 +62,9 @@ class Proposer(Protocol):
 
     name: str
 
-    def propose(self, facts: Facts) -> Iterator[EditScript]:
-        """Scripts against `facts.kernel`, the most promising first."""
+    def propose(self, facts: Facts) -> Generator[EditScript, bool | None, None]:
+        """Scripts against `facts.kernel`, the most promising first.
+
+        What is sent back is whether all gates accepted the script; a proposer may learn from that.
+        """
         ...

@@ -46,7 +46,9 @@ class Proof:
 
 def prove_equivalent(parent: Kernel, candidate: Kernel, liveness: Liveness | None = None) -> Proof:
     """Compares two kernels block by block. `liveness` of the parent may be handed in to save time."""
-    refusal = _same_structure(parent, candidate) or _positions_matter(parent, candidate)
+    refusal = (
+        _same_structure(parent, candidate) or _positions_matter(parent, candidate) or _entries(parent, candidate)
+    )
     if refusal is not None:
         return refusal
     live = liveness if liveness is not None else Liveness(parent)
@@ -123,6 +125,31 @@ def _positions_matter(parent: Kernel, candidate: Kernel) -> Proof | None:
                 (instruction.id,),
             )
     return None
+
+
+def _entries(parent: Kernel, candidate: Kernel) -> Proof | None:
+    """Launches with preloaded arguments enter inside the code: the same block must start there."""
+    for offset in parent.descriptor.entry_offsets[1:] if parent.descriptor is not None else ():
+        before, after = _block_at(parent, offset), _block_at(candidate, offset)
+        if before is None and _code_reaches(parent, offset):
+            return Proof(Answer.UNDECIDED, f"launches enter {offset} bytes behind the start, where no block begins")
+        if before != after:
+            words = f"block {before} must start {offset} bytes behind the kernel's start, where launches enter"
+            return Proof(Answer.DIFFERENT, words, () if before is None else (before,))
+    return None
+
+
+def _block_at(kernel: Kernel, offset: int) -> int | None:
+    place = 0
+    for block in kernel.blocks:
+        if place == offset:
+            return block.index
+        place += sum(instruction.size for instruction in block.instructions)
+    return None
+
+
+def _code_reaches(kernel: Kernel, offset: int) -> bool:
+    return kernel.code_size() > offset
 
 
 def _offset(kernel: Kernel, id_: int) -> int | None:

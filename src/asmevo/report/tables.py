@@ -128,7 +128,8 @@ def _measures_table(patch: Patch) -> Table:
     row("waves per SIMD", *(f"{m.occupancy} ({m.limiter})" for m in columns))
     for loop in patch.before.cycles_per_iteration:
         row(f"cycles per iteration, loop {loop}", *(f"{m.cycles_per_iteration.get(loop, 0):.0f}" for m in columns))
-    row("cycles, estimated", *(f"{m.cycles:.0f}" for m in columns))
+    for waves in patch.before.cycles:
+        row(f"cycles, {waves} wave{'s' if waves != '1' else ''} a SIMD", *(f"{m.cycles[waves]:.0f}" for m in columns))
     row("predicted gain", "", *(f"{100 * c.predicted_gain:.1f} %" for c in patch.candidates))
     return table
 

@@ -1,0 +1,20 @@
+"""Search: the loop over proposers and gates, patches, the ledger."""
+
+from asmevo.gates import Level
+from asmevo.search.apply import Applied, apply_patch
+from asmevo.search.ledger import Ledger
+from asmevo.search.optimize import OptimizationRun, SearchOptions, optimize
+from asmevo.search.patch import Patch, PatchError, read_patch
+
+__all__ = [
+    "Applied",
+    "Ledger",
+    "Level",
+    "OptimizationRun",
+    "Patch",
+    "PatchError",
+    "SearchOptions",
+    "apply_patch",
+    "optimize",
+    "read_patch",
+]

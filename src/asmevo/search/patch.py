@@ -27,7 +27,7 @@ class _Model(BaseModel):
 
 
 class Measures(_Model):
-    """One version of the kernel in numbers. Cycles are the cycle model's, for one wave."""
+    """One version of the kernel in numbers. Cycles are the cycle model's, by waves on a SIMD; iterations are those of a lone wave."""
 
     instructions: int
     code_bytes: int
@@ -38,7 +38,7 @@ class Measures(_Model):
     sgprs: int
     occupancy: int
     limiter: str
-    cycles: float
+    cycles: dict[str, float]
     cycles_per_iteration: dict[str, float]
     pressure_profile: tuple[int, ...]
 

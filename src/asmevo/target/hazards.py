@@ -36,13 +36,13 @@ Word = Literal[
 """What can be said of an instruction."""
 
 Role = Literal[
-    "reads", "writes", "operand_reads", "destination", "src_ab", "src_c", "lane_select", "dpp_source",
-    "store_data", "lane_mask", "hwreg",
+    "reads", "writes", "touches", "operand_reads", "destination", "src_ab", "src_c", "lane_select",
+    "dpp_source", "store_data", "lane_mask", "hwreg",
 ]  # fmt: skip
-"""A set of an instruction's registers. `reads` and `writes` hold implicit ones, too; `operand_reads` what
-printed operands read, plus VCC; `destination` what printed operands write. `src_c` is the accumulator of a
-matrix or DOT operation, `src_ab` all its other sources (index and scales included). `lane_mask` is an operand
-of one bit a lane; `hwreg` the hardware register of s_getreg and s_setreg, by name."""
+"""A set of an instruction's registers. `reads`, `writes` and `touches` (both) hold implicit ones, too;
+`operand_reads` what printed operands read, plus VCC; `destination` what printed operands write. `src_c` is the
+accumulator of a matrix or DOT operation, `src_ab` all its other sources (index and scales included).
+`lane_mask` is an operand of one bit a lane; `hwreg` the hardware register of s_getreg and s_setreg, by name."""
 
 RegisterKind = Literal["any", "vgpr", "agpr", "vector", "sgpr", "vcc", "scalar", "exec", "m0"]
 """`sgpr` leaves out VCC; `scalar` has both, and the trap registers."""
@@ -164,7 +164,7 @@ class SequenceRow(HazardRow):
 
 
 class PartialForwarding(Frozen):
-    """VALUPartialForwarding, a pattern of four instructions (see analysis.hazards). Counts are VALU instructions."""
+    """VALUPartialForwarding, a pattern of four instructions; see analysis.hazards. It counts VALU."""
 
     id: str
     title: str

@@ -2,12 +2,11 @@
 
 The estimate is that of a model, not a measurement: `waves` waves of the kernel alone on one SIMD, starting
 together, warm instruction cache, memory answering after fixed times (`memory` scenario), other SIMDs of the
-same compute unit not competing. The path and its repetition are those of `path`; loops run until steady and are
-then multiplied. What is not modelled is named in `assumptions`.
+same compute unit not competing. The path and its repetition are those of `path`; loops run until steady and
+are then multiplied. What is not modelled is named in `assumptions`.
 
-Cycles of a loop's iteration are those of one wave while `waves` waves run: with waves that get different shares
-(the oldest goes first) the mean over them that keeps the SIMD's throughput, i.e. the harmonic one.
-"""
+Cycles of a loop's iteration are those of one wave while `waves` waves run: with waves that get different
+shares (the oldest goes first) the mean over them that keeps the SIMD's throughput, i.e. the harmonic one."""
 
 from __future__ import annotations
 
@@ -16,6 +15,7 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
+from asmevo.analysis.occupancy import declared_workgroup_size, occupancy
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Kernel
 from asmevo.target import Target
@@ -23,12 +23,13 @@ from asmevo.target.facts import Known
 from asmevo.timing.machine import Machine, Port
 from asmevo.timing.parameters import DEFAULT_TRIP_COUNT, timing_fact
 from asmevo.timing.path import Stretch, TripCounts, path_of, trips_of
-from asmevo.timing.schedule import Step, schedule
+from asmevo.timing.schedule import schedule
 from asmevo.timing.simulator import Pass, Simulator, StretchLog
 
 MOST_ITERATIONS = 12
-WAVE_ITERATIONS = 48
-"""Iterations of a loop that are simulated when it does not become steady before: of one wave, of all together."""
+WAVE_ITERATIONS = 32
+"""Iterations simulated of a loop that does not become steady: most for one wave, most for all waves together."""
+_FEWEST_ITERATIONS = 4
 
 Memory = str | Mapping[str, int]
 
@@ -37,8 +38,8 @@ Memory = str | Mapping[str, int]
 class Stall:
     """Cycles that an instruction waited beyond its issue slot: for which instruction (id or None), and why.
 
-    A wave's mean, weighted by how often the instruction runs. `known`: how well the number behind it is known.
-    """
+    A wave's mean, weighted by how often the instruction runs. `known`: how well the number behind it is
+    known."""
 
     instruction: int
     waits_for: int | None
@@ -65,12 +66,12 @@ class LoopEstimate:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """See the module. `cycles` until all `waves` waves on the SIMD are done, `cycles_per_wave` that by `waves`.
+    """See the module. `cycles` until all `waves` waves on the SIMD are done, `cycles_per_wave` that by
+    `waves`.
 
-    `stalls` are the whole kernel's, for one wave, largest first; `stall_reasons` sums them by reason. `ipc` counts
-    the instructions of all waves. `utilisation`: share of `cycles` that a unit is held. `known`: share of a wave's
-    cycles by how well the fact behind them is known.
-    """
+    `stalls` are the whole kernel's, for one wave, largest first; `stall_reasons` sums them by reason. `ipc`
+    counts the instructions of all waves. `utilisation`: share of `cycles` that a unit is held. `known`: share
+    of a wave's cycles by how well the fact behind them is known."""
 
     kernel: str
     target: str
@@ -105,31 +106,30 @@ def estimate(
 ) -> Estimate:
     """Estimates a kernel.
 
-    `waves`: waves on the SIMD, by default what occupancy allows. `trip_count`: iterations of every loop, or by the
-    index of the loop's header block. `memory`: "cold", "l2", "lds-only" (global memory answers at once), or
-    cycles by latency class (e.g. {"vmem_load": 500}). `only_loops` leaves out the code between innermost loops, which
-    is faster and enough to compare loop schedules; each loop then starts with nothing in flight. Raises ValueError for values that make no sense.
-    """
+    `waves`: waves on the SIMD, by default what occupancy allows. `trip_count`: iterations of every loop, or
+    by the index of the loop's header block. `memory`: "cold", "l2", "lds-only" (global memory answers at
+    once), or cycles by latency class (e.g. {"vmem_load": 500}). `only_loops` leaves out the code between
+    innermost loops, which is faster and enough to compare loop schedules; each loop then starts with nothing
+    in flight. Raises ValueError for values that make no sense."""
     if waves is not None and waves < 1:
         raise ValueError(f"a SIMD cannot run {waves} waves")
-    possible = max(1, _possible_waves(kernel))
+    possible = max(1, occupancy(kernel).waves)
     count = waves if waves is not None else possible
     machine = machine_for(kernel.target, kernel.wave_size, memory)
     stretches = path_of(kernel)
     if only_loops:
         stretches = tuple(each for each in stretches if each.loop is not None)
-    most = max(4, min(MOST_ITERATIONS, WAVE_ITERATIONS // count))
-    limits = [min(trips_of(each.loop, trip_count), most) if each.loop is not None else 1 for each in stretches]
+    most = max(_FEWEST_ITERATIONS, min(MOST_ITERATIONS, WAVE_ITERATIONS // count))
+    limits = [
+        min(trips_of(each.loop, trip_count), most) if each.loop is not None else 1 for each in stretches
+    ]
     steps = schedule(machine, (_code(kernel, each) for each in stretches))
-    plan = [(own, each.loop is not None, limit) for own, each, limit in zip(steps, stretches, limits, strict=True)]
+    plan = [
+        (own, each.loop is not None, limit) for own, each, limit in zip(steps, stretches, limits, strict=True)
+    ]
     simulator = Simulator(machine, plan, count, _waves_of_group(kernel), _spacing(kernel.target))
     simulator.run()
     return _Summary(kernel, machine, stretches, simulator, trip_count).estimate(count, possible, memory)
-
-
-def _possible_waves(kernel: Kernel) -> int:
-    vgprs = int((kernel.metadata or {}).get(".vgpr_count", 1))
-    return kernel.target.waves_for_vgprs(max(1, vgprs), kernel.wave_size)
 
 
 def machine_for(target: Target, wave_size: int, memory: Memory) -> Machine:
@@ -156,8 +156,7 @@ def _code(kernel: Kernel, stretch: Stretch) -> tuple[list[Instruction], list[boo
 
 def _waves_of_group(kernel: Kernel) -> int:
     """Waves of one workgroup on one SIMD: they are dealt out evenly over the SIMDs of a compute unit."""
-    size = int((kernel.metadata or {}).get(".max_flat_workgroup_size", kernel.wave_size))
-    waves = -(-size // kernel.wave_size)
+    waves = -(-declared_workgroup_size(kernel) // kernel.wave_size)
     return max(1, -(-waves // kernel.target.limits.simds_per_cu.value))
 
 
@@ -180,7 +179,9 @@ class _Summary:
         self._kernel, self._machine, self._stretches = kernel, machine, stretches
         self._logs, self._trip_count = simulator.logs, trip_count
         self._ids = [step.id for log in simulator.logs for step in log.steps]
-        self._place_of_slot = {step.slot: place for place, step in enumerate(s for g in simulator.logs for s in g.steps)}
+        self._place_of_slot = {
+            step.slot: place for place, step in enumerate(s for g in simulator.logs for s in g.steps)
+        }
 
     def estimate(self, waves: int, possible: int, memory: Memory) -> Estimate:
         stalls, issued, busy = dict[tuple[int, int, Any], float](), 0.0, dict[Port, float]()
@@ -195,13 +196,18 @@ class _Summary:
             _add(stalls, _stretch_stalls(log, trips), around)
             issued += around * trips * sum(not step.silent for step in log.steps)
             for step in log.steps:
-                busy[step.profile.engine] = busy.get(step.profile.engine, 0.0) + around * trips * step.occupancy
+                for unit in {step.profile.engine, step.profile.port}:
+                    busy[unit] = busy.get(unit, 0.0) + around * trips * step.occupancy
             if stretch.loop is not None:
                 loops.append(self._loop(stretch, log, trips))
         total = max(ends)
         listed = self._stalls(stalls)
         reasons = _by_reason(listed)
-        used = {port.name.lower(): cycles * waves / total for port, cycles in sorted(busy.items())} if total else {}
+        used = (
+            {port.name.lower(): cycles * waves / total for port, cycles in sorted(busy.items())}
+            if total
+            else {}
+        )
         return Estimate(
             kernel=self._kernel.name,
             target=self._kernel.target.name,
@@ -226,9 +232,8 @@ class _Summary:
         _add(one, _last_stalls(log), 1.0)
         count = sum(not step.silent for step in log.steps)
         cycles = _iteration_cycles(log)
-        return LoopEstimate(
-            stretch.loop, stretch.blocks, count, cycles, trips, bool(log.period), self._stalls(one)
-        )
+        steady = bool(log.period) and _simulated_iteration(log) >= _least_cycles(log)
+        return LoopEstimate(stretch.loop, stretch.blocks, count, cycles, trips, steady, self._stalls(one))
 
     def _stalls(self, stalls: Mapping[tuple[int, int, Any], float]) -> tuple[Stall, ...]:
         found = [
@@ -253,16 +258,24 @@ class _Summary:
         found = ["one SIMD alone, warm instruction cache, fixed memory latencies, no bank conflicts"]
         loops = {each.loop for each in self._stretches if each.loop is not None}
         loops |= {header for each in self._stretches for header in each.around}
-        unknown = sorted(h for h in loops if self._trip_count is None or (not isinstance(self._trip_count, int) and h not in self._trip_count))
+        unknown = sorted(
+            h
+            for h in loops
+            if self._trip_count is None
+            or (not isinstance(self._trip_count, int) and h not in self._trip_count)
+        )
         if unknown:
-            found.append(f"{int(DEFAULT_TRIP_COUNT.value)} iterations of the loops at blocks {', '.join(map(str, unknown))}")
+            blocks = ", ".join(map(str, unknown))
+            found.append(f"{int(DEFAULT_TRIP_COUNT.value)} iterations of the loops at blocks {blocks}")
         walked = {block for each in self._stretches for block in each.blocks}
         left = len(self._kernel.blocks) - len(walked)
         if left:
             found.append(f"{left} of {len(self._kernel.blocks)} blocks are not on the estimated path")
         if any("call" in step.profile.decoded.flags for log in self._logs for step in log.steps):
             found.append("the called functions cost nothing")
-        unknown_ids = [step.id for log in self._logs for step in log.steps if "unknown" in step.profile.decoded.flags]
+        unknown_ids = [
+            step.id for log in self._logs for step in log.steps if "unknown" in step.profile.decoded.flags
+        ]
         if unknown_ids:
             found.append(f"unknown instructions cost one issue slot: {', '.join(map(str, unknown_ids[:10]))}")
         return tuple(found)
@@ -282,18 +295,25 @@ def _window(log: StretchLog) -> int:
 
 
 def _iteration_cycles(log: StretchLog) -> float:
+    return max(_simulated_iteration(log), _least_cycles(log))
+
+
+def _simulated_iteration(log: StretchLog) -> float:
     size = _window(log)
     means = [sum(each.cycles for each in own[-size:]) / size for own in log.passes]
     if len(set(means)) == 1:
         return means[0]
-    return max(len(means) / sum(1 / mean for mean in means if mean), _least_cycles(log))
+    return len(means) / sum(1 / mean for mean in means if mean)
 
 
 def _least_cycles(log: StretchLog) -> float:
     """What no order of the waves can beat: an iteration of each wave on the unit that is needed longest."""
     held: dict[tuple[bool, int], int] = {}
     for step in log.steps:
-        for key, cycles in (((True, step.engine), step.occupancy), ((False, step.port), 0 if step.silent else step.hold)):
+        for key, cycles in (
+            ((True, step.engine), step.occupancy),
+            ((False, step.port), 0 if step.silent else step.hold),
+        ):
             held[key] = held.get(key, 0) + cycles
     return max(held.values(), default=0) * len(log.passes)
 
@@ -319,7 +339,9 @@ def _stretch_stalls(log: StretchLog, trips: int) -> dict[tuple[int, int, Any], f
     return found
 
 
-def _add(total: dict[tuple[int, int, Any], float], part: Mapping[tuple[int, int, Any], float], weight: float) -> None:
+def _add(
+    total: dict[tuple[int, int, Any], float], part: Mapping[tuple[int, int, Any], float], weight: float
+) -> None:
     for key, cycles in part.items():
         total[key] = total.get(key, 0.0) + weight * cycles
 
@@ -339,4 +361,5 @@ def _critical(used: Mapping[str, float], reasons: Mapping[str, float], total: fl
         return "Nothing on the estimated path."
     if share >= 0.8 or not reason:
         return f"The {unit} unit is the limit: held {share:.0%} of the time."
-    return f"Waiting is the limit: {cycles / total:.0%} of a wave's time is '{reason}'; the busiest unit is {unit} at {share:.0%}."
+    waiting = f"{cycles / total:.0%} of a wave's time is '{reason}'"
+    return f"Waiting is the limit: {waiting}; the busiest unit is {unit} at {share:.0%}."

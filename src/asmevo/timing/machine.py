@@ -3,14 +3,14 @@
 An instruction issues to a `Port` (one instruction a cycle from any wave) and holds an execution engine for
 `occupancy` cycles. Two kinds of machine differ in when it executes:
 
-* two clocks (gfx11 and later): vector, scalar, LDS and vector memory instructions go into a queue (`Stream`) and
-  execute some cycles later, in order; a register dependence delays execution, not issue, until the queue is full;
+* two clocks (gfx11 and later): vector, scalar, LDS and vector memory instructions go into a queue (`Stream`)
+  and execute some cycles later, in order; a register dependence delays execution, not issue, until the queue
+  is full;
 * one clock (CDNA, GCN, RDNA 1 and 2): an instruction executes when it issues, so a dependence delays issue.
 
-Everything that follows from the encoding alone is a `Profile`, made once for each Decoded and machine. Numbers
-are Costs: cycles with how well they are known. No number stands in this file; all are facts of the Target or of
-`parameters`.
-"""
+Everything that follows from the encoding alone is a `Profile`, made once for each Decoded and machine.
+Numbers are Costs: cycles with how well they are known. No number stands in this file; all are facts of the
+Target or of `parameters`."""
 
 from __future__ import annotations
 
@@ -31,13 +31,16 @@ SCENARIOS = ("cold", "l2", "lds-only")
 LANE_MASKS = VCC_MASK | EXEC_MASK
 SCALAR_RESULTS = SGPR_MASK | VCC_MASK
 
-_DWORD_BITS = 32
 _B128_DWORDS = 4
-_IMMEDIATES = ("s_nop", "s_clause", "s_sleep", "s_setprio", "s_set_inst_prefetch", "s_sethalt", "s_icache", "s_code_end",
-               "s_ttrace", "s_incperflevel", "s_decperflevel", "s_round_mode", "s_denorm_mode", "s_inst_prefetch",
-               "s_version", "s_wait_event", "s_prefetch", "s_endpgm", "s_trap", "s_monitor", "s_waitcnt", "s_wait_")  # fmt: skip
-_QUARTER_RATE = ("v_mul_lo_u32", "v_mul_lo_i32", "v_mul_hi_u32", "v_mul_hi_i32", "v_mad_u64_u32", "v_mad_i64_i32",
-                 "v_mad_co_u64_u32", "v_mad_co_i64_i32", "v_mqsad", "v_qsad")  # fmt: skip
+_IMMEDIATES = tuple(
+    "s_nop s_clause s_sleep s_setprio s_set_inst_prefetch s_sethalt s_icache s_code_end s_ttrace s_incperflevel "
+    "s_decperflevel s_round_mode s_denorm_mode s_inst_prefetch s_version s_wait_event s_prefetch s_trap s_monitor "
+    "s_wait".split()
+)
+_QUARTER_RATE = tuple(
+    "v_mul_lo_u32 v_mul_lo_i32 v_mul_hi_u32 v_mul_hi_i32 v_mad_u64_u32 v_mad_i64_i32 v_mad_co_u64_u32 "
+    "v_mad_co_i64_i32 v_mqsad v_qsad".split()
+)
 _F64_ADDERS = ("v_add_f64", "v_min_f64", "v_max_f64", "v_min_num_f64", "v_max_num_f64")
 _SCALAR_FLOAT = ("_f32", "_f16")
 _LDS_EVENTS = frozenset({"lds", "gds", "lds_param", "flat_lds"})
@@ -96,7 +99,9 @@ class Cost(NamedTuple):
 
 
 class Return(NamedTuple):
-    """A pending event: its counter, order group, cycles from issue to its end, data path and cycles it needs there."""
+    """A pending event: its counter, order group, cycles from issue to its end, data path and cycles it needs
+    there.
+    """
 
     counter: int
     group: str
@@ -107,7 +112,9 @@ class Return(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """From issue to execution: cycles between the two, entries, and cycles until an entry's place is free again."""
+    """From issue to execution: cycles between the two, entries, and cycles until an entry's place is free
+    again.
+    """
 
     to_execute: int
     depth: int
@@ -137,6 +144,8 @@ class Profile:
     silent: bool = False
     extra: Cost | None = None
     barrier: str = ""
+    hold: int = 0
+    shared_port: Port | None = None
     same_accumulator: int = 0
     destination: int = 0
 
@@ -146,7 +155,9 @@ class Machine:
 
     def __init__(self, target: Target, wave_size: int, memory: str | Mapping[str, int]) -> None:
         if isinstance(memory, str) and memory not in SCENARIOS:
-            raise ValueError(f"unknown memory scenario {memory!r}; known: {', '.join(SCENARIOS)}, or class -> cycles")
+            raise ValueError(
+                f"unknown memory scenario {memory!r}; known: {', '.join(SCENARIOS)}, or class -> cycles"
+            )
         if not isinstance(memory, str) and (strangers := set(memory) - set(target.latency)):
             raise ValueError(f"{target.name} has no latency class {', '.join(sorted(strangers))}")
         self.target = target
@@ -191,7 +202,10 @@ class Machine:
         if stream not in names:
             return None
         name = names[stream]
-        delay, depth = self.cost(f"{name}_issue_to_execute", ""), self.cost(f"{name}_queue_depth", f"{name} queue full")
+        delay, depth = (
+            self.cost(f"{name}_issue_to_execute", ""),
+            self.cost(f"{name}_queue_depth", f"{name} queue full"),
+        )
         release = self.cost(f"{name}_queue_release", "")
         if delay is None or depth is None or release is None:
             return None
@@ -218,7 +232,7 @@ class Machine:
             return self._plain(decoded, Port.BRANCH, "branch_not_taken", "branch")
         if "return" in flags:
             return self._plain(decoded, Port.END, "nop", "end")
-        if decoded.info.encoding == "EXP":
+        if "exp" in flags:
             return self._plain(decoded, Port.EXPORT, "export", "export")
         if mnemonic.startswith(_IMMEDIATES) or "unknown" in flags:
             return self._control(decoded, extra=self._extra(decoded))
@@ -262,7 +276,9 @@ class Machine:
     def _barrier(self, decoded: Decoded) -> Profile:
         role = {"s_barrier_signal": "signal", "s_barrier_wait": "wait"}
         name = next((role[head] for head in role if decoded.mnemonic.startswith(head)), "both")
-        result = self.cost("barrier_release", "barrier") or _cost(self.target.latency["barrier"].result, "barrier")
+        result = self.cost("barrier_release", "barrier") or _cost(
+            self.target.latency["barrier"].result, "barrier"
+        )
         return Profile(
             decoded, Port.IMMEDIATE, Port.IMMEDIATE, Stream.COUPLED, "barrier",
             _cost(self.target.latency["barrier"].occupancy, "barrier busy"), result, (), (), 0, barrier=name,
@@ -282,7 +298,7 @@ class Machine:
         return Profile(
             decoded,
             port,
-            port if self.two_clocks or port is Port.MATRIX else Port.VALU,
+            self._engine(port),
             self._stream(port),
             kind,
             occupancy,
@@ -291,9 +307,22 @@ class Machine:
             tuple(units_of(decoded.writes)),
             0,
             self._returns(decoded, 0),
+            hold=occupancy.cycles if self.two_clocks and port is not Port.MATRIX else self.interval,
+            shared_port=Port.VALU
+            if port is Port.TRANS or (port is Port.MATRIX and self.two_clocks)
+            else None,
             same_accumulator=_accumulator(decoded) if kind == "matrix" else 0,
             destination=_first_mask(decoded) if kind == "matrix" else 0,
         )
+
+    def _engine(self, port: Port) -> Port:
+        """Transcendentals have a pipe of their own where there are two clocks, matrix operations where there
+        is one.
+
+        WMMA never overlapped with other vector instructions of its SIMD in the traces.
+        """
+        own = Port.TRANS if self.two_clocks else Port.MATRIX
+        return port if port is own else Port.VALU
 
     def _passes(self) -> int:
         """How often a vector instruction goes through its unit: a wave64 twice on 32 lanes."""
@@ -339,7 +368,9 @@ class Machine:
         kind = {Port.LDS: "lds", Port.SMEM: "smem"}.get(port, "vmem_store" if stores else "vmem_load")
         name = port.name.lower()
         sent = _vector_dwords(decoded.reads)
-        moved = _vector_dwords(decoded.writes) or (_named_dwords(decoded.mnemonic) if "lds_dma" in flags else sent)
+        moved = _vector_dwords(decoded.writes) or (
+            _named_dwords(decoded.mnemonic) if "lds_dma" in flags else sent
+        )
         occupancy = self._memory_occupancy(kind, port, decoded, sent, moved)
         return Profile(
             decoded,
@@ -356,7 +387,9 @@ class Machine:
         )
 
     def _memory_occupancy(self, kind: str, port: Port, decoded: Decoded, sent: int, moved: int) -> Cost:
-        """On two-clock targets the class suffix of the traces: cycles to hand over address and data, a VGPR each."""
+        """On two-clock targets the class suffix of the traces: cycles to hand over address and data, a VGPR
+        each.
+        """
         base = _cost(self.target.latency[kind].occupancy, f"{port.name.lower()} busy")
         if not self.two_clocks or port is Port.SMEM:
             return base
@@ -464,4 +497,3 @@ def _class_of_event(event: str) -> tuple[str, Port]:
         return "export", Port.EXPORT
     stores = event.endswith(("store", "noret", "writeback"))
     return ("vmem_store" if stores else "vmem_load"), Port.VMEM
-

@@ -2,15 +2,14 @@
 
 One path stands for the kernel. It starts at block 0 and goes on by this rule, in this order:
 
-1. stay in the innermost loop that the block is in: a successor outside it is taken only when no successor inside
-   is left (each block is on the path once; a loop is closed when its header comes up again);
-2. if from just one of two successors more loops that were not walked yet can be reached, take that one (a guard
-   that skips the main loop is assumed not to skip it);
+1. stay in the innermost loop that the block is in: a successor outside it is taken only when no successor
+   inside is left (each block is on the path once; a loop is closed when its header comes up again);
+2. if from just one of two successors more loops that were not walked yet can be reached, take that one (a
+   guard that skips the main loop is assumed not to skip it);
 3. otherwise fall through: forward branches are not taken, s_cbranch_execz included.
 
-Each innermost loop on the path is a Stretch of its own that is repeated; what lies between is a Stretch that runs
-once for each iteration of the loops around it. Blocks that are not on the path cost nothing.
-"""
+Each innermost loop on the path is a Stretch of its own that is repeated; what lies between is a Stretch that
+runs once for each iteration of the loops around it. Blocks that are not on the path cost nothing."""
 
 from __future__ import annotations
 
@@ -116,7 +115,9 @@ def _next(flow: ControlFlow, order: list[int], seen: set[int]) -> int | None:
 def _way_out(flow: ControlFlow, order: list[int], seen: set[int], loop: Loop) -> int | None:
     for block in reversed(order):
         if block in loop.blocks:
-            outside = [goal for goal in flow.successors[block] if goal not in loop.blocks and goal not in seen]
+            outside = [
+                goal for goal in flow.successors[block] if goal not in loop.blocks and goal not in seen
+            ]
             if outside:
                 return _prefer(flow, block, outside, seen)
     return None

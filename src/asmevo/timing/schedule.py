@@ -1,9 +1,9 @@
 """A stretch of code as steps with everything static worked out: who waits for whom, and by how much.
 
 Which instruction produced a register is the same for each wave and each iteration, so it is found once: going
-along the path with the last writer of each register unit. A loop body is gone through twice; a step of it then
-knows the writer before the loop and the one in the iteration before, and the later of the two counts. The
-simulator keeps one time for each slot (place on the path), that of the slot's latest execution.
+along the path with the last writer of each register unit. A loop body is gone through twice; a step of it
+then knows the writer before the loop and the one in the iteration before, and the later of the two counts.
+The simulator keeps one time for each slot (place on the path), that of the slot's latest execution.
 
 Dependences come in three forms (`Link`: slot of the producer, cycles, cause):
 
@@ -21,7 +21,17 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from asmevo.program.instruction import Instruction
-from asmevo.timing.machine import LANE_MASKS, SCALAR_RESULTS, Cause, Cost, Machine, Port, Profile, Return, Stream
+from asmevo.timing.machine import (
+    LANE_MASKS,
+    SCALAR_RESULTS,
+    Cause,
+    Cost,
+    Machine,
+    Port,
+    Profile,
+    Return,
+    Stream,
+)
 
 _VECTOR_PORTS = frozenset({Port.VALU, Port.TRANS, Port.MATRIX})
 _SCALAR_READERS = frozenset({Port.SALU, Port.SMEM, Port.BRANCH})
@@ -57,16 +67,22 @@ _HISTORIES = {"VALU_DEP": VALU_HISTORY, "TRANS32_DEP": TRANS_HISTORY}
 
 @dataclass(slots=True)
 class Step:
-    """One instruction on the path, ready to simulate. Cycles; ports and streams as numbers for speed."""
+    """One instruction on the path, ready to simulate. Cycles; ports and streams as numbers for speed.
+
+    `held`: whether anything but the units can delay its issue. `entry`: cycles more behind an instruction that is
+    no immediate. `gap`: cycles from its issue to the wave's next.
+    """
 
     slot: int
     id: int
     port: int
     engine: int
     stream: int
-    coupled: bool
+    queue: Queue | None
+    held: bool
     occupancy: int
     hold: int
+    shared_port: int
     gap: int
     gap_cause: Cause
     busy: Cause
@@ -121,7 +137,9 @@ class _Linker:
         self._step = _StepMaker(machine, self._places)
         self._drains = _Drains(machine)
 
-    def stretch(self, instructions: Sequence[Instruction], taken: Sequence[bool], repeats: bool) -> list[Step]:
+    def stretch(
+        self, instructions: Sequence[Instruction], taken: Sequence[bool], repeats: bool
+    ) -> list[Step]:
         first = len(self._places)
         for instruction, goes in zip(instructions, taken, strict=True):
             profile = self._machine.profile(instruction.decoded)
@@ -175,8 +193,13 @@ class _Linker:
 class _Drains:
     """What s_wait_alu and s_waitcnt_depctr wait for: the latest instructions of each kind they can name."""
 
-    _FIELDS = (("va_vdst", "wait_alu_va_vdst"), ("va_sdst", "wait_alu_va_sdst"), ("va_vcc", "wait_alu_va_vcc"),
-               ("sa_sdst", "wait_alu_sa_sdst"), ("va_ssrc", "wait_alu_va_sdst"))  # fmt: skip
+    _FIELDS = (
+        ("va_vdst", "wait_alu_va_vdst"),
+        ("va_sdst", "wait_alu_va_sdst"),
+        ("va_vcc", "wait_alu_va_vcc"),
+        ("sa_sdst", "wait_alu_sa_sdst"),
+        ("va_ssrc", "wait_alu_va_sdst"),
+    )
 
     def __init__(self, machine: Machine) -> None:
         self._latest: dict[str, list[int]] = {name: [] for name, _ in self._FIELDS}
@@ -207,7 +230,9 @@ class _Drains:
             latest["va_vdst"].append(slot)
             latest["va_ssrc"].append(slot)
             if any(SCALAR_RESULTS >> unit & 1 for unit in profile.writes):
-                vcc_only = all(not SCALAR_RESULTS >> unit & 1 or LANE_MASKS >> unit & 1 for unit in profile.writes)
+                vcc_only = all(
+                    not SCALAR_RESULTS >> unit & 1 or LANE_MASKS >> unit & 1 for unit in profile.writes
+                )
                 latest["va_vcc" if vcc_only else "va_sdst"].append(slot)
         elif profile.port is Port.SALU and profile.writes:
             latest["sa_sdst"].append(slot)
@@ -245,15 +270,21 @@ class _StepMaker:
         taken = self._branch(place)
         entry = self._entry if profile.immediate else None
         results, issued = self._links(place)
+        sources = self._sources(place)
+        queue = machine.queues.get(profile.stream)
         return Step(
             slot=slot,
             id=place.instruction.id,
             port=int(profile.port),
             engine=int(profile.engine),
             stream=int(profile.stream),
-            coupled=machine.queues.get(profile.stream) is None,
+            queue=queue,
+            held=bool(
+                (queue is None and results) or issued or sources or place.delays or profile.waits
+            ),
             occupancy=profile.occupancy.cycles,
-            hold=machine.interval,
+            hold=profile.hold or machine.interval,
+            shared_port=int(profile.shared_port) if profile.shared_port is not None else -1,
             gap=taken.cycles if taken is not None else machine.interval,
             gap_cause=taken.cause if taken is not None else self._issue,
             busy=profile.occupancy.cause,
@@ -266,7 +297,7 @@ class _StepMaker:
             extra_cause=profile.extra.cause if profile.extra is not None else self._issue,
             results=results,
             issued=issued,
-            sources=self._sources(place),
+            sources=sources,
             delays=tuple(place.delays),
             waits=profile.waits,
             after=self._after(profile),
@@ -345,4 +376,3 @@ class _StepMaker:
         if profile.port is Port.MATRIX:
             return VALU_HISTORY, profile.result.cycles, Cause("delay_alu matrix", profile.result.cause.known)
         return None
-

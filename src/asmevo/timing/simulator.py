@@ -1,9 +1,9 @@
 """Waves of one SIMD, in order each, oldest first among them: when every instruction issues and executes.
 
-Time is in cycles. The simulator always moves the wave that can issue earliest (the oldest of several), computes
-its instruction's issue time as the latest of all constraints, and remembers which constraint that was. Since a
-constraint of one wave only ever moves another wave's times later, a wave whose time grew when looked at again is
-put back into the queue; so the order is the one a cycle-by-cycle simulation would give.
+Time is in cycles. The simulator always moves the wave that can issue earliest (the oldest of several),
+computes its instruction's issue time as the latest of all constraints, and remembers which constraint that
+was. Since a constraint of one wave only ever moves another wave's times later, a wave whose time grew when
+looked at again is put back into the queue; so the order is the one a cycle-by-cycle simulation would give.
 
 Loops are left when they are steady: the durations of the last iterations repeat with a period of at most
 `_LONGEST_PERIOD` for every wave, or `most_iterations` have run. All waves leave after the same iteration, so
@@ -13,15 +13,16 @@ barriers stay in step.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from asmevo.timing.machine import Cause, Machine, Stream
+from asmevo.timing.machine import Cause, Machine, Port, Stream
 from asmevo.timing.schedule import Step
 
 _LONG_AGO = -(1 << 30)
 _LONGEST_PERIOD = 3
-_PORTS = 11
+_PORTS = len(Port)
+_MATRIX = int(Port.MATRIX)
 
 StallKey = tuple[int, int, Cause]
 """Slot that waited, slot it waited for (-1: none), why."""
@@ -54,7 +55,10 @@ class StretchLog:
 
 @dataclass(slots=True)
 class Wave:
-    """The state of one wave: the earliest next issue, times by slot, pending events by counter."""
+    """The state of one wave: the earliest next issue, times by slot, pending events by counter.
+
+    `given`: slot -> earliest issue, known from elsewhere; then wait counters are not looked at.
+    """
 
     number: int
     group: int
@@ -76,11 +80,14 @@ class Wave:
     barriers: int = 0
     stalls: dict[StallKey, int] = field(default_factory=dict)
     finished: bool = False
-    end: int = 0
+    given: Mapping[int, int] | None = None
 
 
 class Simulator:
-    """One run: `waves` waves in workgroups of `group_size` waves on this SIMD, over the stretches of a path."""
+    """One run: `waves` waves in workgroups of `group_size` waves on this SIMD, over the stretches of a path.
+
+    A stretch is (steps, whether it repeats, most iterations). `spacing`: cycles between the waves' starts.
+    `given` replaces the wait counters by times, for each wave (replay of a trace)."""
 
     def __init__(
         self,
@@ -89,15 +96,22 @@ class Simulator:
         waves: int,
         group_size: int,
         spacing: int,
+        given: Sequence[Mapping[int, int]] | None = None,
     ) -> None:
-        self._machine = machine
+        self._interval = machine.interval
         slots = sum(len(steps) for steps, _, _ in stretches)
         counters = len(machine.counters)
-        self.logs = [StretchLog(steps, repeats, limit, [[] for _ in range(waves)]) for steps, repeats, limit in stretches]
+        self.logs = [
+            StretchLog(steps, repeats, limit, [[] for _ in range(waves)])
+            for steps, repeats, limit in stretches
+        ]
         self.waves = [
             self._wave(number, number // group_size, number * spacing, slots, counters, machine.interval)
             for number in range(waves)
         ]
+        if given is not None:
+            for wave, times in zip(self.waves, given, strict=True):
+                wave.given = times
         self._group_size = [0] * (waves // group_size + 1)
         for wave in self.waves:
             self._group_size[wave.group] += 1
@@ -110,7 +124,12 @@ class Simulator:
         self._path_free: dict[int, int] = {}
         self._stream_last = [_LONG_AGO] * len(Stream)
         self._queues: list[list[tuple[int, Cause | None, int]]] = [[] for _ in Stream]
-        self._queue_facts = [machine.queues.get(stream) for stream in Stream]
+        depth, release = (
+            machine.cost("matrix_in_flight", ""),
+            machine.cost("matrix_release", "matrix queue full"),
+        )
+        self._matrix_limit = (depth.cycles, release) if machine.two_clocks and depth and release else None
+        self._matrix_ends: list[tuple[int, int]] = []
         self._arrived: dict[tuple[int, int], tuple[int, int]] = {}
         self._parked: dict[tuple[int, int], list[Wave]] = {}
         self._ready: list[tuple[int, int]] = []
@@ -143,7 +162,9 @@ class Simulator:
                 heapq.heappush(ready, (wave.next, number))
 
     def _put_back(self, number: int, time: int, port: int | None) -> None:
-        """A wave that has to wait. Of those that wait for one port only the oldest stays among the ready ones."""
+        """A wave that has to wait. Of those that wait for one port only the oldest stays among the ready
+        ones.
+        """
         if port is not None:
             first = self._first_in_line[port]
             if first is not None and first < number:
@@ -170,7 +191,7 @@ class Simulator:
                 continue
             wave.iteration = 0
             if wave.stretch + 1 == len(self.logs):
-                wave.finished, wave.end, wave.place = True, wave.next, 0
+                wave.finished, wave.place = True, 0
                 return False
             wave.stretch += 1
         return True
@@ -191,21 +212,28 @@ class Simulator:
         return int(other is not leaving and not other.finished and self.logs[other.stretch] is log)
 
     def _earliest(self, wave: Wave, step: Step) -> tuple[int, Cause | None, int, bool]:
-        """The issue time of a step as things stand, what it waits for, for whom (slot), and whether other waves
-        that issue to the same port can make it later."""
+        """The issue time of a step as things stand, what it waits for, for whom (slot), and whether other
+        waves that issue to the same port can make it later."""
         time, cause, culprit = wave.next, wave.next_cause, wave.last_slot
         if step.entry and not wave.after_immediate:
             time, cause = time + step.entry, step.entry_cause
         after = wave.after[step.port]
         if after is not None and after[0] > time:
             time, cause, culprit = after
-        time, cause, culprit = self._held_back(wave, step, time, cause, culprit)
+        if step.held or wave.given is not None:
+            time, cause, culprit = self._held_back(wave, step, time, cause, culprit)
         if step.silent:
             return time, cause, culprit, False
         own = time
         if self._port_free[step.port] > time:
             time, cause, culprit = self._port_free[step.port], step.issue_busy, self._port_owner[step.port]
-        queue = self._queue_facts[step.stream]
+        if step.shared_port >= 0 and self._port_free[step.shared_port] > time:
+            time, cause, culprit = (
+                self._port_free[step.shared_port],
+                step.issue_busy,
+                self._port_owner[step.shared_port],
+            )
+        queue = step.queue
         if queue is not None:
             entries = self._queues[step.stream]
             if len(entries) >= queue.depth:
@@ -224,8 +252,10 @@ class Simulator:
     def _held_back(
         self, wave: Wave, step: Step, time: int, cause: Cause | None, culprit: int
     ) -> tuple[int, Cause | None, int]:
-        """Constraints that the wave itself imposes: results, wait counters, s_delay_alu, sources still in use."""
-        if step.coupled:
+        """Constraints that the wave itself imposes: results, wait counters, s_delay_alu, sources still in
+        use.
+        """
+        if step.queue is None:
             for slot, cycles, why in step.results:
                 if wave.started[slot] + cycles > time:
                     time, cause, culprit = wave.started[slot] + cycles, why, slot
@@ -239,13 +269,15 @@ class Simulator:
             entries = wave.histories[history]
             if back < 0 and entries:
                 release, why, whom = entries[-1]
-                release += -back * self._machine.interval
+                release += -back * self._interval
             elif 0 < back <= len(entries):
                 release, why, whom = entries[-back]
             else:
                 continue
             if release > time:
                 time, cause, culprit = release, why, whom
+        if wave.given is not None:
+            return max(time, wave.given.get(step.slot, time)), cause, culprit
         for counter, most in step.waits:
             events = wave.pending[counter]
             if len(events) > most:
@@ -256,7 +288,7 @@ class Simulator:
         return time, cause, culprit
 
     def _issue(self, wave: Wave, step: Step, time: int, cause: Cause | None, culprit: int) -> None:
-        slot, interval = step.slot, self._machine.interval
+        slot, interval = step.slot, self._interval
         if step.silent:
             wave.next, wave.next_cause, wave.last_slot = time, cause, culprit
             return
@@ -268,10 +300,15 @@ class Simulator:
         wave.last_issue = time
         self._port_free[step.port] = time + step.hold
         self._port_owner[step.port] = slot
+        if step.shared_port >= 0:
+            self._port_free[step.shared_port] = time + interval
+            self._port_owner[step.shared_port] = slot
         start = self._start(wave, step, time)
         wave.started[slot] = start
         wave.next, wave.next_cause, wave.last_slot = time + step.gap, step.gap_cause, slot
         wave.after_immediate = step.immediate
+        if step.port == _MATRIX and self._matrix_limit is not None:
+            self._limit_matrix(wave, step, start)
         for port, cycles, why in step.after:
             held = wave.after[port]
             if held is None or held[0] < time + cycles:
@@ -287,10 +324,20 @@ class Simulator:
         if step.barrier:
             self._arrive(wave, step, time)
 
+    def _limit_matrix(self, wave: Wave, step: Step, start: int) -> None:
+        """A wave goes on behind a matrix operation only when few enough of them are under way on the SIMD."""
+        assert self._matrix_limit is not None
+        depth, release = self._matrix_limit
+        self._matrix_ends.append((start + step.occupancy, step.slot))
+        if len(self._matrix_ends) >= depth:
+            end, slot = self._matrix_ends[-depth]
+            if end + release.cycles > wave.next:
+                wave.next, wave.next_cause, wave.last_slot = end + release.cycles, release.cause, slot
+
     def _start(self, wave: Wave, step: Step, time: int) -> int:
         """When a step that issues at `time` executes; takes its engine and its place in the queue."""
         engine = step.engine
-        queue = self._queue_facts[step.stream]
+        queue = step.queue
         if queue is None:
             self._engine_free[engine] = time + step.occupancy
             self._engine_owner[engine] = (step.slot, step.busy)
@@ -314,8 +361,10 @@ class Simulator:
         return start
 
     def _await(self, wave: Wave, step: Step, start: int) -> None:
-        """Puts an instruction's events into their counters; events of one order group end one after the other."""
-        queue = self._queue_facts[step.stream]
+        """Puts an instruction's events into their counters; events of one order group end one after the
+        other.
+        """
+        queue = step.queue
         issue = start - (queue.to_execute if queue is not None else 0)
         for counter, group, latency, path, transfer in step.returns:
             end = issue + latency.cycles

@@ -30,6 +30,11 @@ _ALIGNMENTS = {".balign", ".balignw", ".balignl", ".align"}
 _LOGARITHMIC = {".p2align", ".p2alignw", ".p2alignl"}
 
 
+def seconds_for(source: str) -> float:
+    """How long LLVM may take for a text: a thousand times what it needs."""
+    return 10 + len(source) / 5_000
+
+
 def check(source: str, file: str) -> None:
     """Raises AssemblyError with every place that is refused."""
     text = _COMMENT.sub(_blank, source)

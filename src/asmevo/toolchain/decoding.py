@@ -7,8 +7,8 @@ process in printing them. Found by decoding random words (tests/toolchain/test_f
   second dword. The selectors end at 6 (DWORD); 7 is reserved.
 * gfx8, gfx9: a buffer access (MUBUF, MTBUF) with scalar offset 0xff, and a VOP3 or VOP3P instruction with a
   source 0xff: "a literal follows". These chips allow no literal behind 64-bit encodings.
-* gfx1250: v_wmma_f32_16x16x128_f8f6f4, alone or behind its scale prefix, whose first or second source is no
-  vector register. Matrices lie in vector registers only.
+* gfx950, gfx1250: a matrix instruction of the f8f6f4 kind, alone or behind its scale prefix, whose first or
+  second source is no vector register, or whose third is 0xff. Matrices lie in vector registers only.
 
 Words that a newer LLVM wrote. In VOP3 instructions of gfx10 and later, a source field that the instruction
 does not use holds 0x80 (the constant 0) rather than 0, which this LLVM does not decode. Such a word is tried
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 # LLVM reads the literal of an instruction without asking whether the buffer still has it, so a code section
 # that ends inside an instruction would be read beyond its end. So many zeros behind it prevent that.
@@ -27,8 +28,7 @@ PADDING = 32
 _SDWA_WORD = re.compile(rb"(?=\xf9..[\x00-\x7f])", re.S)
 _BUFFER_WORD = re.compile(rb"(?=...[\xe0-\xe3\xe8-\xeb]...\xff)", re.S)
 _VOP3_WORD = re.compile(rb"(?=...[\xd0-\xd3])", re.S)
-_MATRIX_WORD = re.compile(rb"(?=..[\x33\x35\x3a]\xcc)", re.S)
-_MATRIX, _VECTOR_REGISTER = 0x33, 0x100
+_VECTOR_REGISTER = 0x100
 _LITERAL = 0xFF
 _RESERVED_SELECTOR = 7
 _VOPC, _VOP1 = 0x3E, 0x3F
@@ -36,6 +36,30 @@ _SOURCE2, _SOURCE1 = 18, 9
 _SOURCE_MASK = 0x1FF
 _CONSTANT_ZERO = 0x80
 _VOP3 = 0b110101
+
+
+@dataclass(frozen=True)
+class _Matrices:
+    """The f8f6f4 matrix instructions of a chip, by the upper halves of their first words."""
+
+    words: re.Pattern[bytes]
+    plain: frozenset[bytes]
+
+    def is_deadly(self, code: bytes, at: int) -> bool:
+        """Whether a source of the instruction at `at`, perhaps behind its scale prefix, is none for a matrix."""
+        if code[at + 2 : at + 4] not in self.plain:
+            at += 8
+            if code[at + 2 : at + 4] not in self.plain:
+                return False
+        second = int.from_bytes(code[at + 4 : at + 8], "little")
+        in_registers = all(second >> position & _VECTOR_REGISTER for position in (0, _SOURCE1))
+        return not in_registers or _has_literal_source(code, at)
+
+
+_MATRICES = {
+    "gfx950": _Matrices(re.compile(rb"(?=..[\xac-\xae]\xd3)", re.S), frozenset({b"\xad\xd3", b"\xae\xd3"})),
+    "gfx125": _Matrices(re.compile(rb"(?=..[\x33\x35\x3a]\xcc)", re.S), frozenset({b"\x33\xcc"})),
+}
 
 
 def generation(cpu: str) -> int:
@@ -56,8 +80,9 @@ def deadly_offsets(code: bytes, cpu: str) -> frozenset[int]:
     if chip < 10:
         found.update(_aligned(_BUFFER_WORD, code))
         found.update(at for at in _aligned(_VOP3_WORD, code) if _has_literal_source(code, at))
-    if cpu.startswith("gfx125"):
-        found.update(at for at in _aligned(_MATRIX_WORD, code) if _is_matrix_without_registers(code, at))
+    matrices = next((known for name, known in _MATRICES.items() if cpu.startswith(name)), None)
+    if matrices is not None:
+        found.update(at for at in _aligned(matrices.words, code) if matrices.is_deadly(code, at))
     return frozenset(found)
 
 
@@ -82,15 +107,6 @@ def _is_deadly_sdwa(code: bytes, at: int) -> bool:
 def _has_literal_source(code: bytes, at: int) -> bool:
     second = int.from_bytes(code[at + 4 : at + 8], "little")
     return any(second >> position & _SOURCE_MASK == _LITERAL for position in (0, _SOURCE1, _SOURCE2))
-
-
-def _is_matrix_without_registers(code: bytes, at: int) -> bool:
-    if code[at + 2] != _MATRIX:
-        at += 8
-        if code[at + 2 : at + 4] != bytes([_MATRIX, 0xCC]):
-            return False
-    second = int.from_bytes(code[at + 4 : at + 8], "little")
-    return not all(second >> position & _VECTOR_REGISTER for position in (0, _SOURCE1))
 
 
 def older_spellings(code: bytes, at: int, cpu: str) -> list[bytes]:

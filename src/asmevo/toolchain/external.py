@@ -56,12 +56,18 @@ class ExternalToolchain:
         """See Toolchain.assemble."""
         assembly_guard.check(source, file)
         command = [self._tool("llvm-mc"), f"--triple={TRIPLE}", f"--mcpu={processor.cpu}", "--filetype=obj"]
-        done = subprocess.run(
-            [*command, *self._processor_flags(processor), "-o", "-", "-"],
-            input=source.encode(),
-            capture_output=True,
-            check=False,
-        )
+        seconds = assembly_guard.seconds_for(source)
+        try:
+            done = subprocess.run(
+                [*command, *self._processor_flags(processor), "-o", "-", "-"],
+                input=source.encode(),
+                capture_output=True,
+                check=False,
+                timeout=seconds,
+            )
+        except subprocess.TimeoutExpired:
+            reason = f"LLVM did not finish within {seconds:.0f} seconds"
+            raise AssemblyError((Diagnostic(file, 1, 1, reason),)) from None
         if done.returncode != 0:
             words = done.stderr.decode(errors="replace")
             found = parse_diagnostics(words, file) or [Diagnostic(file, 1, 1, words.strip())]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from asmevo.toolchain import assembled_object, assembly_guard, clang, decoding, linker
+from asmevo.toolchain import assembled_object, assembly_guard, clang, decoding, fatal_errors, linker
 from asmevo.toolchain.base import TRIPLE, DecodedWord, Processor
 from asmevo.toolchain.diagnostics import parse_diagnostics
 from asmevo.toolchain.errors import (
@@ -26,6 +26,7 @@ from asmevo.toolchain.errors import (
     ToolchainError,
     ToolchainMissingError,
 )
+from asmevo.toolchain.fatal_errors import FatalError, survive
 
 _POINTER = ctypes.c_void_p
 _TEXT = ctypes.c_char_p
@@ -94,6 +95,7 @@ def _llvm() -> ctypes.CDLL:
         function.restype, function.argtypes = result, arguments
     for part in _INITIALISERS:
         getattr(library, f"LLVMInitializeAMDGPU{part}")()
+    fatal_errors.install(library)
     return library
 
 
@@ -185,6 +187,19 @@ class _Session:
         return int(machine)
 
 
+def _emit(make: Callable[[_Session], int], processor: Processor, seconds: float | None = None) -> tuple[bytes | None, list[str]]:
+    """The object file of a module, or None, with LLVM's complaints. LLVM's fatal errors are complaints too."""
+
+    def work() -> tuple[bytes | None, list[str]]:
+        with _Session() as session:
+            return session.emit(make(session), processor), session.complaints
+
+    try:
+        return survive(work, seconds)
+    except FatalError as error:
+        return None, [str(error)]
+
+
 @functools.cache
 def _disassembler(processor: Processor) -> int:
     """A disassembler handle; made once for each processor and kept for the life of the process."""
@@ -209,12 +224,11 @@ class LibraryToolchain:
     def assemble(self, source: str, processor: Processor, file: str = "<source>") -> bytes:
         """See Toolchain.assemble."""
         assembly_guard.check(source, file)
-        with _Session() as session:
-            content = session.emit(session.module_of_assembly(assembled_object.prepare(source)), processor)
-            if content is None:
-                complaints = [assembled_object.plain(text) for text in session.complaints]
-                raise AssemblyError(_as_diagnostics(complaints, file))
-            return assembled_object.restore(content, source)
+        prepared = assembled_object.prepare(source)
+        content, complaints = _emit(lambda session: session.module_of_assembly(prepared), processor, assembly_guard.seconds_for(source))
+        if content is None:
+            raise AssemblyError(_as_diagnostics([assembled_object.plain(words) for words in complaints], file))
+        return assembled_object.restore(content, source)
 
     def disassemble(self, code: bytes, processor: Processor, address: int = 0) -> list[DecodedWord]:
         """See Toolchain.disassemble."""
@@ -256,11 +270,10 @@ class LibraryToolchain:
 
     def compile_ir(self, ir: str, processor: Processor, file: str = "<ir>") -> bytes:
         """See Toolchain.compile_ir."""
-        with _Session() as session:
-            content = session.emit(session.module_of_ir(ir, file), processor)
-            if content is None:
-                raise CompilationError(session.complaints[0].strip())
-            return content
+        content, complaints = _emit(lambda session: session.module_of_ir(ir, file), processor)
+        if content is None:
+            raise CompilationError(complaints[0].strip())
+        return content
 
     def compile_opencl(self, source: str, processor: Processor, file: str = "<opencl>") -> bytes:
         """See Toolchain.compile_opencl; the library carries no C front end, so an installed clang is used."""

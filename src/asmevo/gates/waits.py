@@ -1,0 +1,31 @@
+"""The waits gate: no register is touched while it is under way, and other waves see memory in the same order.
+
+The first is a check of the candidate alone. The second compares with the parent: at each barrier, atomic,
+store and cache operation whatever the parent had settled must be settled in the candidate.
+"""
+
+from __future__ import annotations
+
+from asmevo.analysis.wait_counters import WaitAnalysis
+from asmevo.checks.waits import check_order, hard_findings
+from asmevo.gates.findings_gate import known_keys, verdict_of
+from asmevo.gates.gate import Verdict
+from asmevo.program.candidate import Candidate
+from asmevo.program.kernel import Kernel
+
+
+class WaitsGate:
+    """Keeps the parent's analysis; a candidate pays for the blocks that it changed."""
+
+    name = "waits"
+
+    def __init__(self, parent: Kernel) -> None:
+        self._parent = WaitAnalysis(parent)
+        self._known = known_keys(hard_findings(self._parent))
+
+    def judge(self, candidate: Candidate) -> Verdict:
+        """See Gate.judge."""
+        analysis = WaitAnalysis(candidate.kernel, self._parent)
+        findings = (*hard_findings(analysis), *check_order(self._parent, analysis))
+        silent = "every register is waited for on every path; memory order at barriers, stores and atomics is kept"
+        return verdict_of(self.name, findings, self._known, silent)

@@ -1,0 +1,68 @@
+"""Keeping the metadata note in step with a descriptor that was changed.
+
+The descriptor is what the hardware obeys, the metadata what loaders and profilers read: both give register
+counts, LDS and scratch. When a candidate changes the descriptor and not the metadata, the metadata follows:
+fixed sizes are copied, and a register count is moved to what the descriptor's granules allow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from asmevo.program.descriptor import KernelDescriptor
+from asmevo.program.directives import descriptor_fields
+from asmevo.program.kernel import Kernel
+from asmevo.target import Target
+
+PREFETCH_LINE = 128  # bytes; LLVM AMDGPUBaseInfo getInstCacheLineSize from gfx11 on
+# Width of the descriptor's inst_pref_size (compute_pgm_rsrc3 from bit 4): user guide, gfx11 and gfx12 tables.
+_PREFETCH_SHIFT, _PREFETCH_WIDTH = 4, {"gfx11": 6, "gfx12": 8, "gfx1250": 8}
+_SIZES = {
+    ".group_segment_fixed_size": "group_segment_fixed_size",
+    ".private_segment_fixed_size": "private_segment_fixed_size",
+    ".kernarg_segment_size": "kernarg_size",
+}
+_COUNTS = {".vgpr_count": "next_free_vgpr", ".sgpr_count": "next_free_sgpr"}
+
+
+def with_consistent_metadata(old: Kernel, new: Kernel) -> Kernel:
+    """`new` with metadata that agrees with its descriptor, where only the descriptor was changed."""
+    if old.descriptor is None or new.descriptor is None or new.metadata is None:
+        return new
+    if old.descriptor == new.descriptor or old.metadata != new.metadata:
+        return new
+    return replace(new, metadata=_followed(new.metadata, old.descriptor, new.descriptor, new.target))
+
+
+def _followed(
+    metadata: dict[str, Any], old: KernelDescriptor, new: KernelDescriptor, target: Target
+) -> dict[str, Any]:
+    before, after = dict(descriptor_fields(old, target)), dict(descriptor_fields(new, target))
+    result = dict(metadata)
+    for key, field in (_SIZES | _COUNTS).items():
+        if key not in metadata or before.get(field) == after.get(field):
+            continue
+        if key in _SIZES:
+            result[key] = after[field]
+        elif after[field] > before[field]:
+            result[key] = max(metadata[key], after[field])
+        else:
+            result[key] = min(metadata[key], after[field])
+    return result
+
+
+def with_prefetch_size(old: Kernel, new: Kernel) -> Kernel:
+    """`new` with as many instruction cache lines to prefetch as its code has, where that is what `old` says."""
+    width = _PREFETCH_WIDTH.get(new.target.family.value)
+    if width is None or old.descriptor is None or new.descriptor is None:
+        return new
+    said, wanted = (each.rsrc3 >> _PREFETCH_SHIFT & (1 << width) - 1 for each in (old.descriptor, new.descriptor))
+    lines = _prefetch_lines(new.code_size(), width)
+    if said != wanted or said != _prefetch_lines(old.code_size(), width) or said == lines:
+        return new
+    return replace(new, descriptor=new.descriptor.with_bits("rsrc3", _PREFETCH_SHIFT, width, lines))
+
+
+def _prefetch_lines(size: int, width: int) -> int:
+    return min(-(-size // PREFETCH_LINE), (1 << width) - 1)

@@ -1,0 +1,98 @@
+"""Why a candidate is faster, in a sentence, and what that rests on."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+
+from asmevo.program.kernel import Block, Kernel
+from asmevo.timing import Estimate
+
+_KNOWN_WORDS = {
+    "measured": "measured on silicon",
+    "vendor": "the vendor's",
+    "llvm": "LLVM's",
+    "aco": "Mesa ACO's",
+    "secondhand": "second hand",
+    "assumed": "assumed",
+}
+
+
+def explain(parent: Kernel, candidate: Kernel, before: Estimate, after: Estimate) -> str:
+    """What changed in the code and which stalls fell for it; estimates of a lone wave."""
+    return f"{_changes(parent, candidate)}; {_stalls(before, after)}"
+
+
+def relies_on(after: Estimate) -> str:
+    """What the prediction rests on."""
+    shares = sorted(after.known.items(), key=lambda item: -item[1])
+    words = ", ".join(f"{100 * share:.0f} % {_KNOWN_WORDS.get(known, known)}" for known, share in shares if share >= 0.005)
+    return f"the latency facts of the cycle model ({words}), memory scenario `{after.memory}`"
+
+
+def _changes(parent: Kernel, candidate: Kernel) -> str:
+    parts = []
+    for old, new in zip(parent.blocks, candidate.blocks, strict=True):
+        if old is not new:
+            parts.append(_block_changes(old, new))
+    return "; ".join(parts)
+
+
+def _block_changes(old: Block, new: Block) -> str:
+    moved, raised = _moved(old, new)
+    before, after = {i.id for i in old.instructions}, {i.id for i in new.instructions}
+    words = []
+    if moved:
+        words.append(f"{moved} instructions moved")
+    if raised:
+        words.append(f"{raised} loads issue earlier")
+    if after - before:
+        words.append(f"{len(after - before)} waits or hints placed anew")
+    if before - after:
+        words.append(f"{len(before - after)} taken out")
+    changed = sum(
+        1 for i in new.instructions if i.id in before and not any(o.decoded is i.decoded for o in old.instructions if o.id == i.id)
+    )
+    if changed:
+        words.append(f"{changed} waits relaxed")
+    return f"block {old.index}: " + (", ".join(words) or "reordered")
+
+
+def _moved(old: Block, new: Block) -> tuple[int, int]:
+    """(instructions that are not in the longest common order, loads among the common ones that rose)."""
+    place = {i.id: n for n, i in enumerate(new.instructions)}
+    kept = [i for i in old.instructions if i.id in place]
+    longest = _longest_rising([place[i.id] for i in kept])
+    rank = {id_: n for n, id_ in enumerate(sorted((i.id for i in kept), key=lambda id_: place[id_]))}
+    raised = sum(1 for n, i in enumerate(kept) if "may_load" in i.flags and rank[i.id] < n)
+    return len(kept) - longest, raised
+
+
+def _longest_rising(places: Sequence[int]) -> int:
+    """Length of the longest rising subsequence: what stays put when the others move around it."""
+    tails: list[int] = []
+    for place in places:
+        at = bisect_left(tails, place)
+        tails[at : at + 1] = [place]
+    return len(tails)
+
+
+def _stalls(before: Estimate, after: Estimate) -> str:
+    loops = _loops(before, after)
+    fell = _largest_fall(before.stall_reasons, after.stall_reasons)
+    tail = f", mostly `{fell[0]}` stalls ({fell[1]:.0f} to {fell[2]:.0f} cycles)" if fell else ""
+    return f"{loops}{tail}"
+
+
+def _loops(before: Estimate, after: Estimate) -> str:
+    was = {loop.header: loop.cycles for loop in before.loops}
+    for loop in sorted(after.loops, key=lambda each: -was.get(each.header, 0)):
+        if loop.header in was and abs(was[loop.header] - loop.cycles) >= 1:
+            return f"an iteration of loop {loop.header} takes {loop.cycles:.0f} cycles instead of {was[loop.header]:.0f}"
+    return f"the kernel takes {after.cycles:.0f} cycles instead of {before.cycles:.0f}"
+
+
+def _largest_fall(before: Mapping[str, float], after: Mapping[str, float]) -> tuple[str, float, float] | None:
+    falls = [(was - after.get(reason, 0.0), reason) for reason, was in before.items()]
+    best = max(falls, default=(0.0, ""))
+    return (best[1], before[best[1]], after.get(best[1], 0.0)) if best[0] >= 1 else None

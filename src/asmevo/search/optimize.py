@@ -1,0 +1,220 @@
+"""The loop: proposers propose, gates decide, the best survives and is proposed upon again.
+
+Every candidate is a script against the original kernel and is judged against it, however many rounds it took
+to find: nothing rests on a chain of earlier verdicts. The cycle model ranks; only what passed all gates
+is ever kept.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.metadata import version
+
+from asmevo.gates import Judgement, Level, Pipeline, TimingGate
+from asmevo.gates.timing import MINIMUM_GAIN
+from asmevo.program.candidate import Candidate
+from asmevo.program.edit import EditScript, apply_script, script_between
+from asmevo.program.kernel import Kernel
+from asmevo.program.program import Program
+from asmevo.proposers import Facts, ListScheduler, LocalSearch, Proposer, WaitRelaxer
+from asmevo.search.explain import explain, relies_on
+from asmevo.search.ledger import Ledger, LedgerRun
+from asmevo.search.measures import measure
+from asmevo.search.patch import SCHEMA, Patch, PatchCandidate
+from asmevo.timing import estimate
+
+Tell = Callable[[float, str], None]
+
+_OFFERED = 3
+_ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """`budget` in seconds; the search may end sooner. `memory` is the cycle model's scenario."""
+
+    level: Level = Level.STANDARD
+    budget: float = 45.0
+    seed: int = 0
+    memory: str = "l2"
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizationRun:
+    """A finished run: the patch, and how many candidates were tried and accepted on the way."""
+
+    id: str
+    patch: Patch
+    tried: int
+    accepted: int
+    why_nothing: str
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A version that passed all gates, with its cost as a share of the original's cycles."""
+
+    cost: float
+    judgement: Judgement
+
+
+@dataclass(slots=True)
+class _Search:
+    """One run's state."""
+
+    kernel: Kernel
+    options: SearchOptions
+    pipeline: Pipeline
+    timing: TimingGate
+    run: LedgerRun
+    tell: Tell
+    started: float = field(default_factory=time.monotonic)
+    kept: dict[str, _Kept] = field(default_factory=dict)
+    seen: set[str] = field(default_factory=set)
+    refused: Counter[str] = field(default_factory=Counter)
+    tried: int = 0
+
+    def elapsed(self) -> float:
+        return time.monotonic() - self.started
+
+    def out_of_time(self) -> bool:
+        return self.elapsed() >= self.options.budget
+
+    def cost(self, kernel: Kernel) -> float:
+        """Cycles as a share of the original's, the mean over the numbers of waves."""
+        return 1.0 - self.timing.predict(kernel).gain
+
+    def facts(self, kernel: Kernel, rng: random.Random) -> Facts:
+        return Facts(kernel, self.options.memory, rng, self.cost, self.out_of_time)
+
+    def follow(self, proposer: Proposer, kernel: Kernel, rng: random.Random) -> Kernel:
+        """Sends a proposer's scripts through the gates; returns the best version, which may be `kernel`."""
+        best, best_cost = kernel, self.cost(kernel)
+        scripts = proposer.propose(self.facts(kernel, rng))
+        answer: bool | None = None
+        while not self.out_of_time():
+            try:
+                script = scripts.send(answer)
+            except StopIteration:
+                break
+            found = self._try(script, kernel)
+            answer = found is not None
+            if found is not None and found.cost < best_cost:
+                best, best_cost = found.judgement.candidate.kernel, found.cost
+            self.tell(self.elapsed() / self.options.budget, f"{proposer.name}: {self.tried} tried, {len(self.kept)} kept")
+        return best
+
+    def _try(self, script: EditScript, kernel: Kernel) -> _Kept | None:
+        """Judges a script for `kernel` as one for the original. None when a gate refused it."""
+        changed = apply_script(kernel, script)
+        if changed.hash in self.seen:
+            return self.kept.get(changed.hash)
+        self.seen.add(changed.hash)
+        self.tried += 1
+        whole = script_between(self.kernel, changed.blocks, script.origin)
+        judgement = self.pipeline.judge(Candidate.make(self.kernel, whole))
+        if not judgement.accepted:
+            self.refused[judgement.verdicts[-1].gate] += 1
+            self.run.record(judgement, None)
+            return None
+        kept = _Kept(self.cost(judgement.candidate.kernel), judgement)
+        self.kept[changed.hash] = kept
+        self.run.record(judgement, kept.cost)
+        return kept
+
+
+def optimize(
+    program: Program, kernel: Kernel, options: SearchOptions, ledger: Ledger, tell: Tell = lambda share, words: None
+) -> OptimizationRun:
+    """Searches for faster versions of one kernel of a program and records everything in the ledger.
+
+    The same seed tries the same candidates in the same order as far as the budget of seconds reaches.
+    """
+    request = {
+        "file": program.file,
+        "base": program.hash,
+        "kernel": kernel.name,
+        "kernel_hash": kernel.hash,
+        "target": kernel.target.name,
+        "level": options.level.value,
+        "seed": options.seed,
+        "budget_seconds": options.budget,
+        "memory": options.memory,
+        "version": version("asm-evo-skill"),
+    }
+    with ledger.open_run(request, program.data) as run:
+        search = _Search(
+            kernel, options, Pipeline(kernel, options.level), TimingGate(kernel, options.memory), run, tell
+        )
+        _rounds(search)
+        patch = _offer(search, program)
+        run.finish(patch.to_json())
+        return OptimizationRun(run.id, patch, search.tried, len(search.kept), _why_nothing(search))
+
+
+def _rounds(search: _Search) -> None:
+    """Cheap proposers until they find nothing more, then the local search on what they made."""
+    rng = random.Random(search.options.seed)
+    best = search.kernel
+    quick: tuple[Proposer, ...] = (WaitRelaxer(), ListScheduler())
+    for _ in range(_ROUNDS):
+        before = best
+        for proposer in quick:
+            best = search.follow(proposer, best, rng)
+        if best is before:
+            break
+    for start in dict.fromkeys((best, search.kernel)):
+        search.follow(LocalSearch(), start, rng)
+
+
+def _offer(search: _Search, program: Program) -> Patch:
+    parent = search.kernel
+    ranked = sorted(search.kept.values(), key=lambda kept: kept.cost)
+    offers = []
+    for kept in ranked[:_OFFERED]:
+        verdict = search.timing.judge(kept.judgement.candidate)
+        if verdict.accepted:
+            offers.append(_offer_one(search, kept, len(offers) + 1, verdict.to_dict()))
+    lone = search.timing.parent[0]
+    return Patch(
+        schema=SCHEMA,
+        tool_version=version("asm-evo-skill"),
+        base=program.hash,
+        file=program.file,
+        target=parent.target.name,
+        kernel=parent.name,
+        kernel_hash=parent.hash,
+        seed=search.options.seed,
+        level=search.options.level.value,
+        before=measure(parent, search.timing.parent),
+        candidates=tuple(offers),
+        estimate_note=f"{lone.note}; {'; '.join(lone.assumptions)}",
+    )
+
+
+def _offer_one(search: _Search, kept: _Kept, rank: int, timing_verdict: dict[str, object]) -> PatchCandidate:
+    candidate = kept.judgement.candidate
+    lone = estimate(candidate.kernel, waves=1, memory=search.options.memory)
+    prediction = search.timing.predict(candidate.kernel)
+    return PatchCandidate(
+        rank=rank,
+        script=candidate.script,
+        why=explain(candidate.parent, candidate.kernel, search.timing.parent[0], lone),
+        relies_on=relies_on(lone),
+        after=measure(candidate.kernel, prediction.estimates),
+        predicted_gain=prediction.gain,
+        verdicts=(*(verdict.to_dict() for verdict in kept.judgement.verdicts), timing_verdict),
+    )
+
+
+def _why_nothing(search: _Search) -> str:
+    if not search.tried:
+        return "no proposer had an idea"
+    refused = ", ".join(f"{gate} refused {count}" for gate, count in search.refused.most_common())
+    best = min((kept.cost for kept in search.kept.values()), default=1.0)
+    found = f"the best accepted one saves {100 * (1 - best):.2f} % (at least {100 * MINIMUM_GAIN:.1f} % is asked)"
+    return f"{found}; {refused}" if refused else found

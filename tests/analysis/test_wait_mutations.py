@@ -1,0 +1,89 @@
+"""Weaken single waits of compiled kernels: what is no longer safe must be found, what is still safe must pass.
+
+A compiler leaves few waits out that it could leave out, so nearly every weakened wait breaks something. For the
+ones that the check lets pass there must be a reason that does not come from the analysis: the concrete
+simulator walks the mutant and must find nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from asmevo.analysis.wait_counters import WaitAnalysis, WaitNeed
+from asmevo.checks.waits import check_order, hard_findings
+from asmevo.program.kernel import Kernel
+from wait_mutations import Mutation, kernels_of, mutated, mutations_of
+from wait_simulator import find_violation
+
+KERNELS = Path(__file__).parents[1] / "data" / "kernels"
+LEAST_KILL_RATE = 0.98
+
+
+def judge(kernel: Kernel, mutation: Mutation, parent: WaitAnalysis, need: WaitNeed, walks: int) -> str:
+    """What becomes of a mutant; fails where two of check, needs and simulator contradict each other."""
+    mutant = mutated(kernel, mutation)
+    candidate = WaitAnalysis(mutant, parent)
+    killed = bool(hard_findings(candidate))
+    reordered = bool(check_order(parent, candidate))
+    maximum = kernel.target.wait.counters[mutation.counter].maximum.value
+    value = maximum if mutation.value is None else mutation.value
+    where = f"{kernel.target.name} {kernel.name} {mutation} {need}"
+    assert killed == (need.needed_for_registers is not None and value > need.needed_for_registers), where
+    assert (killed or reordered) == (need.needed is not None and value > need.needed), where
+    if killed:
+        return "killed"
+    if find_violation(mutant, seed=7, walks=walks, steps=4000) is not None:
+        return "missed"
+    return "order only" if reordered else "not needed"
+
+
+def sweep(files: list[Path], per_file: int, walks: int) -> Counter[str]:
+    chance = random.Random(1)
+    outcome: Counter[str] = Counter()
+    for file in files:
+        pairs = [(kernel, m) for kernel in kernels_of(file) for m in mutations_of(kernel, chance)]
+        chance.shuffle(pairs)
+        parents: dict[str, WaitAnalysis] = {}
+        needs: dict[str, dict[tuple[int, str], WaitNeed]] = {}
+        for kernel, mutation in pairs[:per_file]:
+            if kernel.name not in parents:
+                parent = parents[kernel.name] = WaitAnalysis(kernel)
+                assert hard_findings(parent) == ()
+                needs[kernel.name] = {(n.instruction, n.counter): n for n in parent.wait_requirements()}
+            need = needs[kernel.name][mutation.wait, mutation.counter]
+            outcome[judge(kernel, mutation, parents[kernel.name], need, walks)] += 1
+    return outcome
+
+
+def _hold(outcome: Counter[str], least: int) -> None:
+    total = sum(outcome.values())
+    rate = outcome["killed"] / (outcome["killed"] + outcome["missed"])
+    print(f"{total} mutants, kill rate {rate:.2%}: {dict(outcome)}")
+    assert total >= least
+    assert rate >= LEAST_KILL_RATE
+    assert outcome["not needed"] + outcome["order only"] < total / 5, "so many waits cannot be superfluous"
+
+
+def test_weakened_waits_are_found() -> None:
+    files = sorted(KERNELS.glob("*/*.hsaco"))
+    assert len({file.parent.name for file in files}) >= 6
+    _hold(sweep(files, per_file=40, walks=20), least=500)
+
+
+@pytest.mark.long
+def test_weakened_waits_are_found_everywhere() -> None:
+    """All mutants; of the kernels under ASMEVO_KERNELS (a directory of <target>/<name>.hsaco) if it is set."""
+    files = sorted(Path(os.environ.get("ASMEVO_KERNELS", KERNELS)).glob("gfx*/*.hsaco"))
+    _hold(sweep(files, per_file=10**9, walks=40), least=500)
+
+
+@pytest.mark.long
+def test_compiled_kernels_have_no_finding() -> None:
+    """The same set: no error and no warning on any kernel or function."""
+    for file in sorted(Path(os.environ.get("ASMEVO_KERNELS", KERNELS)).glob("gfx*/*.hsaco")):
+        for kernel in kernels_of(file):
+            assert hard_findings(WaitAnalysis(kernel)) == (), file
