@@ -6,6 +6,10 @@ import random
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from wait_simulator import find_violation
+
 from asmevo.analysis.events import counter_events, wait_values
 from asmevo.analysis.wait_counters import WaitAnalysis, WaitNeed, wait_requirements
 from asmevo.program.codeobject import CodeObject
@@ -13,9 +17,6 @@ from asmevo.program.kernel import Block, Kernel
 from asmevo.program.reading import read_kernels
 from asmevo.program.registers import register_names
 from asmevo.toolchain import Processor, toolchain
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from wait_simulator import find_violation
 
 KERNELS = sorted((Path(__file__).parents[1] / "data" / "kernels").glob("*/*.hsaco"))
 
@@ -89,7 +90,8 @@ def test_wait_values(gpu: str, text: str, waits: dict[str, int] | None) -> None:
 
 
 def test_scalar_loads_finish_in_any_order() -> None:
-    text = "s_load_dword s0, s[2:3], 0x0\ns_load_dword s1, s[2:3], 0x4\ns_waitcnt lgkmcnt({})\ns_mov_b32 s4, s0\n"
+    loads = "s_load_dword s0, s[2:3], 0x0\ns_load_dword s1, s[2:3], 0x4\n"
+    text = loads + "s_waitcnt lgkmcnt({})\ns_mov_b32 s4, s0\n"
     assert hazards(text.format(1), "gfx942") == [(3, "s0", 0)]
     assert hazards(text.format(0), "gfx942") == []
 
@@ -121,6 +123,26 @@ def test_overwriting_in_order_and_across_lanes() -> None:
     assert hazards(load + lds, "gfx942") == [(1, "v0", 0)]
     assert hazards(load + "v_mov_b32_e32 v0, 0\n", "gfx942") == [(1, "v0", 0)]
     assert hazards("s_load_dword s0, s[2:3], 0x0\n" * 2, "gfx942") == [(1, "s0", 0)]
+
+
+def test_flat_counts_in_order_from_gfx10_on() -> None:
+    """LLVM 22 (si-insert-waitcnts) puts vmcnt(0) on gfx906 and gfx942, vmcnt(1) on gfx1030 and gfx1100."""
+    loads = "global_load_dword v0, v[2:3], off\nflat_load_dword v1, v[2:3]\n"
+    text = loads + "s_waitcnt vmcnt(1)\nv_mov_b32_e32 v4, v0"
+    assert hazards(text, "gfx942") == [(3, "v0", 0)]
+    assert hazards(text, "gfx1030") == []
+
+
+def test_loads_into_the_same_register_on_gfx12() -> None:
+    """LLVM 22 (si-insert-waitcnts) waits between the two on gfx1200 and gfx1250, and nowhere before."""
+    text = "global_load_b32 v0, v[2:3], off\n{}global_load_b32 v0, v[2:3], off offset:4\n"
+    for gpu in ("gfx1200", "gfx1250"):
+        assert hazards(text.format(""), gpu) == [(1, "v0", 0)]
+        assert hazards(text.format("s_wait_loadcnt 0x0\n"), gpu) == []
+    assert hazards(text.format(""), "gfx1100") == []
+    halves = "global_load_d16_b16 v0, v[2:3], off\nglobal_load_d16_hi_b16 v0, v[2:3], off offset:4\n"
+    assert hazards(halves, "gfx1200") == [(1, "v0", 0)]
+    assert hazards(halves, "gfx1100") == []
 
 
 def test_address_that_is_also_the_result_is_read() -> None:
@@ -206,7 +228,8 @@ def test_memory_order_is_a_need_of_its_own() -> None:
 
 def test_the_entry_wait_of_a_function_is_needed() -> None:
     text = "s_waitcnt vmcnt(0) expcnt(0) lgkmcnt(0)\nv_mov_b32_e32 v0, v1\ns_setpc_b64 s[30:31]\n"
-    assert {need.counter: need.needed for need in needs(text, "gfx942")} == {"vmcnt": 0, "expcnt": 0, "lgkmcnt": 0}
+    found = {need.counter: need.needed for need in needs(text, "gfx942")}
+    assert found == {"vmcnt": 0, "expcnt": 0, "lgkmcnt": 0}
 
 
 @pytest.mark.parametrize("file", KERNELS, ids=lambda file: f"{file.parent.name}-{file.stem}")

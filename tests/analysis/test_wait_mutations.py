@@ -1,6 +1,6 @@
-"""Weaken single waits of compiled kernels: what is no longer safe must be found, what is still safe must pass.
+"""Weaken single waits of compiled kernels: what is unsafe then must be found, what is safe must pass.
 
-A compiler leaves few waits out that it could leave out, so nearly every weakened wait breaks something. For the
+A compiler writes few waits that it could leave out, so nearly every weakened wait breaks something. For the
 ones that the check lets pass there must be a reason that does not come from the analysis: the concrete
 simulator walks the mutant and must find nothing.
 """
@@ -13,11 +13,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from wait_mutations import Mutation, kernels_of, mutated, mutations_of
+from wait_simulator import find_violation
+
 from asmevo.analysis.wait_counters import WaitAnalysis, WaitNeed
 from asmevo.checks.waits import check_order, hard_findings
 from asmevo.program.kernel import Kernel
-from wait_mutations import Mutation, kernels_of, mutated, mutations_of
-from wait_simulator import find_violation
 
 KERNELS = Path(__file__).parents[1] / "data" / "kernels"
 LEAST_KILL_RATE = 0.98
@@ -76,7 +77,7 @@ def test_weakened_waits_are_found() -> None:
 
 @pytest.mark.long
 def test_weakened_waits_are_found_everywhere() -> None:
-    """All mutants; of the kernels under ASMEVO_KERNELS (a directory of <target>/<name>.hsaco) if it is set."""
+    """All mutants; of the kernels under ASMEVO_KERNELS (<target>/<name>.hsaco in it) if that is set."""
     files = sorted(Path(os.environ.get("ASMEVO_KERNELS", KERNELS)).glob("gfx*/*.hsaco"))
     _hold(sweep(files, per_file=10**9, walks=40), least=500)
 

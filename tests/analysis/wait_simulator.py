@@ -20,13 +20,17 @@ _FIELD = re.compile(r"(vmcnt|expcnt|lgkmcnt)\((\d+)\)")
 _VMEM = re.compile(r"(buffer|tbuffer|global|scratch|image)_")
 _LEGACY = ("gfx8", "gfx9", "gfx90a", "gfx940")
 _SPLIT = ("gfx12", "gfx1250")
-_MAXIMA = {"gfx8": {"vmcnt": 15, "lgkmcnt": 15}, "gfx9": {"lgkmcnt": 15}, "gfx90a": {"lgkmcnt": 15},
-           "gfx940": {"lgkmcnt": 15}}  # fmt: skip
+_MAXIMA = {
+    "gfx8": {"vmcnt": 15, "lgkmcnt": 15},
+    "gfx9": {"lgkmcnt": 15},
+    "gfx90a": {"lgkmcnt": 15},
+    "gfx940": {"lgkmcnt": 15},
+}
 
 
 @dataclass
 class Event:
-    """Under way in one counter; `registers` may not be touched. `ordered` events of one `kind` finish in order."""
+    """Under way in one counter; `registers` may not be touched. `ordered`: one `kind` finishes in order."""
 
     kind: str
     ordered: bool
@@ -67,7 +71,8 @@ def _printed_waits(text: str, family: str) -> dict[str, int]:
     if mnemonic.startswith("s_wait_") and family in _SPLIT:
         names = mnemonic.removeprefix("s_wait_").split("_")
         if mnemonic == "s_wait_idle":
-            return dict.fromkeys(("loadcnt", "storecnt", "dscnt", "kmcnt", "samplecnt", "bvhcnt", "expcnt"), 0)
+            everything = ("loadcnt", "storecnt", "dscnt", "kmcnt", "samplecnt", "bvhcnt", "expcnt")
+            return dict.fromkeys(everything, 0)
         if not all(name.endswith("cnt") for name in names):
             return {}
         value = int(rest, 0)
@@ -96,17 +101,19 @@ def _events(instruction: Instruction, family: str) -> list[tuple[str, Event]]:
     if mnemonic.startswith("flat_"):
         if family == "gfx8":
             return [("vmcnt", Event("vmem", True, first if result else 0, instruction.id))]
-        kind = Event("flat", False, first if result else 0, instruction.id)
-        counter = load if result else store
-        return [(counter, kind), (lds, Event("flat", False, first if result else 0, instruction.id))]
+        ordered = family not in _LEGACY
+        registers = first if result else 0
+        memory = Event("vmem" if ordered else "flat", ordered, registers, instruction.id)
+        local = Event("lds" if ordered else "flat", ordered, registers, instruction.id)
+        return [(load if result else store, memory), (lds, local)]
     if not _VMEM.match(mnemonic) or "_wb" in mnemonic or "_inv" in mnemonic or "gl0" in mnemonic:
         if mnemonic.startswith(("buffer_wbl2", "global_wb")):
             return [(store, Event("vmem", True, 0, instruction.id))]
         return [(load, Event("vmem", True, 0, instruction.id))] if mnemonic == "global_inv" else []
     if " lds" in text or "_to_lds" in mnemonic:
         return [(load, Event("vmem", True, 0, instruction.id))]
-    kind_name = "scratch" if not result and mnemonic.startswith("scratch") and family not in _LEGACY else "vmem"
-    return [(load if result else store, Event(kind_name, True, first if result else 0, instruction.id))]
+    kind = "scratch" if not result and mnemonic.startswith("scratch") and family not in _LEGACY else "vmem"
+    return [(load if result else store, Event(kind, True, first if result else 0, instruction.id))]
 
 
 @dataclass(frozen=True)
@@ -127,6 +134,8 @@ def _step(queues: Queues, instruction: Instruction) -> Violation | None:
     issued = _events(instruction, queues.family)
     found = None
     in_order_result = issued[0][1].registers if len(issued) == 1 and issued[0][1].ordered else 0
+    if queues.family in _SPLIT and not instruction.mnemonic.startswith("ds_"):
+        in_order_result = 0
     really_read = 0
     for operand in instruction.decoded.operands:
         tied = operand.written and "_d16" in instruction.mnemonic

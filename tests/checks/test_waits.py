@@ -7,9 +7,10 @@ the reports, not from the check.
 from __future__ import annotations
 
 import pytest
+
+from asmevo.analysis.wait_counters import WaitAnalysis
 from asmevo.checks.finding import Finding, Severity
 from asmevo.checks.waits import check_order, check_waits
-from asmevo.analysis.wait_counters import WaitAnalysis
 from asmevo.program.codeobject import CodeObject
 from asmevo.program.kernel import Block, Kernel
 from asmevo.program.reading import read_kernels
@@ -151,7 +152,8 @@ def test_stores_do_not_count_as_loads_from_gfx10_on() -> None:
 
 @pytest.mark.parametrize(("younger", "findings"), [(16, 0), (15, 0), (14, 1)])
 def test_a_full_counter_means_the_oldest_is_done(younger: int, findings: int) -> None:
-    text = f"ds_read_b32 v51, v16\n.rept {younger}\nds_read_b32 v52, v17\n.endr\nv_perm_b32 v18, v51, v50, v49\n"
+    reads = f"ds_read_b32 v51, v16\n.rept {younger}\nds_read_b32 v52, v17\n.endr\n"
+    text = reads + "v_perm_b32 v18, v51, v50, v49\n"
     assert len(against(text, "gfx950")) == findings
 
 
@@ -163,7 +165,8 @@ def test_a_split_load_needs_the_old_wait() -> None:
 
 
 def test_release_without_a_wait_behind_the_write_back() -> None:
-    text = "global_store_dword v[0:1], v2, off\nbuffer_wbl2 sc1\n{}global_store_dword v[4:5], v6, off sc0 sc1\n"
+    data, flag = "global_store_dword v[0:1], v2, off\n", "global_store_dword v[4:5], v6, off sc0 sc1\n"
+    text = data + "buffer_wbl2 sc1\n{}" + flag
     (finding,) = against(text.format(""), "gfx942")
     assert finding.rule == "waits.write-back"
     assert finding.instructions == (2, 1)
@@ -196,7 +199,8 @@ def test_waits_that_never_wait() -> None:
 
 def test_legacy_wait_on_gfx12() -> None:
     text = "ds_load_b32 v1, v0\n{}\ns_barrier_signal -1\ns_barrier_wait -1\n"
-    assert [f.rule for f in check_waits(kernel_of(text.format("s_waitcnt 0xfc07"), "gfx1200"))] == ["waits.legacy"]
+    legacy = kernel_of(text.format("s_waitcnt 0xfc07"), "gfx1200")
+    assert [f.rule for f in check_waits(legacy)] == ["waits.legacy"]
     assert check_waits(kernel_of(text.format("s_wait_dscnt 0x0"), "gfx1200")) == ()
 
 
@@ -237,3 +241,62 @@ def test_order_is_compared_with_the_parent() -> None:
     assert finding.instructions == (2, 0)
     assert check_order(parent, parent) == ()
     assert check_order(candidate, parent) == (), "a stronger wait is no loss"
+
+
+# WAVE_SCHED_MODE is hardware register 26; not every LLVM knows its name.
+EXPERT_READS = """
+s_setreg_imm32_b32 hwreg(26, 0, 2), {mode}
+v_add_nc_u32_e32 v10, v11, v12
+{wait}
+global_load_async_to_lds_b128 v10, v[2:3], off
+v_add_f32_e32 v20, v21, v22
+{wait}
+global_store_b32 v[4:5], v20, off
+"""
+
+
+def test_expert_mode_needs_waits_for_valu_results() -> None:
+    text = EXPERT_READS.format(mode=2, wait="s_nop 0")
+    found = against(text, "gfx1250")
+    assert [(f.rule, f.severity, f.instructions) for f in found] == [
+        ("waits.expert-mode", Severity.ERROR, (3, 1)),
+        ("waits.expert-mode", Severity.ERROR, (6, 4)),
+    ]
+    assert all(f.missing == "depctr_va_vdst(0)" for f in found)
+    assert against(EXPERT_READS.format(mode=2, wait="s_wait_alu depctr_va_vdst(0)"), "gfx1250") == []
+    assert against(EXPERT_READS.format(mode=0, wait="s_nop 0"), "gfx1250") == []
+    assert against("\n".join(text.splitlines()[2:]), "gfx1250") == []
+
+
+@pytest.mark.parametrize(
+    ("wait", "rules"),
+    [
+        ("s_nop 0", ["waits.expert-mode"]),
+        ("s_wait_xcnt 0x0", []),
+        ("s_wait_storecnt 0x0", []),
+        ("s_wait_alu depctr_vm_vsrc(0)", []),
+        ("s_wait_alu depctr_va_vdst(0)", ["waits.expert-mode"]),
+    ],
+)
+def test_expert_mode_needs_waits_for_store_sources(wait: str, rules: list[str]) -> None:
+    text = f"""
+    s_setreg_imm32_b32 hwreg(26, 0, 2), 2
+    global_store_b64 v[2:3], v[4:5], off
+    {wait}
+    v_mov_b32_e32 v4, 0
+    """
+    assert [f.rule for f in against(text, "gfx1250")] == rules
+
+
+def test_expert_mode_on_one_of_two_paths() -> None:
+    text = """
+    s_cbranch_scc1 other
+    s_setreg_imm32_b32 hwreg(26, 0, 2), 2
+    other:
+    v_add_nc_u32_e32 v10, v11, v12
+    v_add_nc_u32_e32 v13, v11, v12
+    s_wait_alu depctr_va_vdst({})
+    global_store_b32 v[4:5], v10, off
+    """
+    assert against(text.format(1), "gfx1250") == []
+    assert [f.instructions for f in against(text.format(2), "gfx1250")] == [(5, 2)]

@@ -13,7 +13,7 @@ from conftest import DATA
 CHIPS = ["gfx803", "gfx900", "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1010", "gfx1030"]
 CHIPS += ["gfx1100", "gfx1151", "gfx1200", "gfx1250"]
 
-_DISASSEMBLING_CHILD = """
+_DISASSEMBLING_CHILD = r"""
 import mmap, random, sys
 from asmevo.toolchain import Processor
 from asmevo.toolchain.library import LibraryToolchain
@@ -26,19 +26,23 @@ with open(path, "r+b") as file:
         code = bytearray(words.randbytes(4096))
         if block & 1:  # sources that announce SDWA, DPP, literals
             for at in range(0, 4096, 8):
-                code[at] = words.choice(b"\\xe9\\xea\\xf9\\xfa\\xff\\x80")
+                code[at] = words.choice(b"\xe9\xea\xf9\xfa\xff\x80")
                 code[at + 1] &= 0xFE
+        if block % 4 == 2:  # matrix instructions and their prefixes
+            for at in range(0, 4096, 8):
+                heads = [b"\x33\xcc", b"\x35\xcc", b"\xac\xd3", b"\xad\xd3", b"\xae\xd3"]
+                code[at + 2 : at + 4] = words.choice(heads)
         for start in (0, 4):
             seen[:] = bytes(code[start:]).ljust(4096, b"\\0")
             tools.disassemble(bytes(code[start:]), chip)
 """
 
-_ASSEMBLING_CHILD = """
+_ASSEMBLING_CHILD = r"""
 import sys
 from asmevo.toolchain import AssemblyError, Processor
 from asmevo.toolchain.library import LibraryToolchain
 tools = LibraryToolchain()
-for text in sys.stdin.read().split("\\x00"):
+for text in sys.stdin.read().split("\x00"):
     open(sys.argv[1], "w").write(text)
     try:
         tools.assemble(text, Processor("gfx942"))

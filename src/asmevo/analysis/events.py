@@ -21,10 +21,16 @@ Per event an instruction leaves registers open in its lane:
 
 and, since memory matters beside registers, marks (`Mark`) that say what kind of access is under way.
 
+Two facts that the data files do not carry yet, both read off LLVM 22 (`-run-pass=si-insert-waitcnts` on
+programs of two loads): from gfx10 on FLAT events are in order with vector memory in one counter and with LDS
+in the other (feature FlatLgkmVMemCountInOrder); from gfx12 on vector memory loads may write registers in
+another order than they are counted in (no VmemWriteVgprInOrder), so a second load into the same register has
+to wait for the first.
+
 Assumptions, all of them what LLVM's own wait insertion assumes: a FLAT access of a target without GLOBAL
 instructions (gfx8) goes to global memory, so it counts as VMEM; LDS-DMA counts in the vector memory counter
-only; the old `s_waitcnt` on gfx12 waits for everything, as `s_wait_idle` does. Not covered: xcnt, expert
-scheduling mode (va_vdst / vm_vsrc), SCC of `s_barrier_signal_isfirst`.
+only; the old `s_waitcnt` on gfx12 waits for everything, as `s_wait_idle` does. Expert scheduling mode
+(va_vdst, vm_vsrc) is the matter of `expert_mode`. Not covered: xcnt, SCC of `s_barrier_signal_isfirst`.
 """
 
 from __future__ import annotations
@@ -64,6 +70,8 @@ _NOT_COVERED = frozenset({"xcnt"})
 _STORE_COUNTERS = frozenset({"vscnt", "storecnt"})
 _FAMILIES_WITHOUT_GLOBAL = frozenset({"gfx8"})
 _FAMILIES_WITHOUT_STORE_COUNTER = frozenset({"gfx8", "gfx9", "gfx90a", "gfx940"})
+_FAMILIES_WITH_FLAT_IN_ORDER = frozenset({"gfx10", "gfx11", "gfx12", "gfx1250"})
+_FAMILIES_WITH_LOADS_OVERTAKING = frozenset({"gfx12", "gfx1250"})
 _COHERENT = frozenset({"glc", "sc0", "sc1", "dlc", "scope"})
 _LDS_EXCHANGE = ("ds_bpermute", "ds_permute", "ds_swizzle", "ds_nop")
 _SAMPLED = ("image_sample", "image_gather4", "image_get_lod")
@@ -117,6 +125,8 @@ def lanes_of(target: Target) -> Lanes:
         for event, group in facts.events.value.items():
             loose = event in facts.out_of_order.value
             key = (event if loose else group, loose)
+            if event == "flat" and target.family.value in _FAMILIES_WITH_FLAT_IN_ORDER:
+                key = (facts.events.value.get("vmem_load") or facts.events.value["lds"], False)
             if key not in numbers:
                 numbers[key] = len(lanes)
                 settled = counter not in _STORE_COUNTERS
@@ -202,7 +212,7 @@ def _effect(decoded: Decoded, target: Target) -> Effect:
     exported = decoded.modifier("wait_exp")
     limits = lanes.limits({"expcnt": int(exported, 0)}) if exported else ()
     issues = _issues(decoded, target, lanes)
-    reopened = _reopened(decoded, issues, lanes)
+    reopened = _reopened(decoded, issues, lanes, target.family.value)
     return Effect(
         touches=_touched(decoded, reopened),
         writes=decoded.writes,
@@ -259,7 +269,9 @@ def union(masks: Iterable[int]) -> int:
     return whole
 
 
-def _reopened(decoded: Decoded, issues: tuple[Issue, ...], lanes: Lanes) -> int:
+def _reopened(decoded: Decoded, issues: tuple[Issue, ...], lanes: Lanes, family: str) -> int:
+    if "vmem" in decoded.flags and family in _FAMILIES_WITH_LOADS_OVERTAKING:
+        return 0
     if len(issues) != 1 or not lanes.lanes[issues[0].lane].in_order or lanes.lanes[issues[0].lane].sources:
         return 0
     return issues[0].opened & UNIT_MASK

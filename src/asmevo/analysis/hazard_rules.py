@@ -90,6 +90,14 @@ class SequencePart:
 
 
 @dataclass(frozen=True, slots=True)
+class SequenceFacts:
+    """One instruction's parts and effects in sequence rows."""
+
+    parts: tuple[SequencePart, ...]
+    effects: tuple[tuple[int, Effect], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ForwardingPart:
     """One instruction's part in VALUPartialForwarding."""
 
@@ -104,8 +112,8 @@ class ForwardingPart:
 class Facts:
     """What the table says of one encoding.
 
-    `produces` and `consumes` are sets of wait-state rows, one bit a row. `horizon`: no row needs this
-    instruction to be farther away than so many wait states.
+    `produces` and `consumes` are sets of wait-state rows, `checked` one of sequence rows, one bit a row.
+    `horizon`: no row needs this instruction to be farther away than so many wait states.
     """
 
     decoded: Decoded
@@ -115,11 +123,21 @@ class Facts:
     horizon: int
     is_matrix: bool
     destination: int
-    sequence: tuple[SequencePart, ...]
-    effects: dict[int, Effect]
+    checked: int
+    sequence: SequenceFacts
+    restricted: dict[int, SequenceFacts]
     is_call: bool
     is_nop: bool
     forwarding: ForwardingPart | None
+
+    def within(self, rows: int) -> SequenceFacts:
+        """Only what concerns these sequence rows."""
+        found = self.restricted.get(rows)
+        if found is None:
+            parts = tuple(part for part in self.sequence.parts if rows >> part.row & 1)
+            effects = tuple((row, effect) for row, effect in self.sequence.effects if rows >> row & 1)
+            found = self.restricted[rows] = SequenceFacts(parts, effects)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +152,17 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True)
+class _PossiblePart:
+    """Which parts an opcode may play in a sequence row; `clears`: these ends of its priming."""
+
+    row: int
+    consumer: bool
+    producer: bool
+    primes: bool
+    clears: tuple[Selector, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class _Kind:
     """Rows in which an opcode may play a part, by their place.
 
@@ -142,7 +171,7 @@ class _Kind:
 
     producers: tuple[int, ...]
     consumers: tuple[int, ...]
-    parts: tuple[int, ...]
+    parts: tuple[_PossiblePart, ...]
     effects: tuple[tuple[int, Effect | None], ...]
 
 
@@ -174,6 +203,11 @@ class HazardRules:
         applies = {name, family} & set(forwarding.targets) and wave_size in forwarding.wave_sizes
         self.forwarding: PartialForwarding | None = forwarding if applies else None
         self.high_shift = table.high_shift if {name, family} & set(table.high_shift.targets) else None
+        self._by_id: dict[str, WaitStateRow | SequenceRow | PartialForwarding] = {
+            **{row.id: row for row in self._rows},
+            **{row.id: row for row in self.sequences},
+            forwarding.id: forwarding,
+        }
         self._facts: dict[Decoded, Facts] = {}
         self._depctr = target.wait.depctr.instruction.value if target.wait.depctr is not None else ""
         self._kinds: dict[tuple[str, frozenset[str]], _Kind] = {}
@@ -201,14 +235,9 @@ class HazardRules:
         code = (nop.wait_states - lost - 1).to_bytes(2, "little") + nop.decoded.code[2:]
         return self.facts(replace(nop.decoded, code=code))
 
-    def is_mended_by_nop(self, rule: str) -> bool:
-        """Whether a rule is one of wait states."""
-        return any(row.id == rule for row in self._rows)
-
-    def row(self, rule: str) -> HazardRow:
+    def row(self, rule: str) -> WaitStateRow | SequenceRow | PartialForwarding:
         """A row by its id. Raises KeyError."""
-        rows: tuple[HazardRow, ...] = self._rows + self.sequences
-        return next(row for row in rows if row.id == rule)
+        return self._by_id[rule]
 
     def _work_out(self, decoded: Decoded) -> Facts:
         view = _View(decoded, self._words(decoded), {})
@@ -223,7 +252,8 @@ class HazardRules:
             row = self._rows[bit]
             if self._touches(row.consumer, view) and self._plays(row.via, view, producer=False):
                 consumes |= 1 << bit
-        parts = (self._part(place, view) for place in kind.parts)
+        found = (self._part(possible, view) for possible in kind.parts)
+        parts = tuple(part for part in found if part is not None)
         effects = (
             (place, fixed or self._effect(self.sequences[place], view)) for place, fixed in kind.effects
         )
@@ -235,8 +265,9 @@ class HazardRules:
             horizon=horizon,
             is_matrix="mfma" in view.words,
             destination=self._role(view, "destination"),
-            sequence=tuple(part for part in parts if part is not None),
-            effects={place: effect for place, effect in effects if effect is not None},
+            checked=sum(1 << part.row for part in parts if part.checks),
+            sequence=SequenceFacts(parts, tuple((place, e) for place, e in effects if e is not None)),
+            restricted={},
             is_call="call" in view.words,
             is_nop=decoded.mnemonic == "s_nop",
             forwarding=self._forwarding(view),
@@ -247,10 +278,11 @@ class HazardRules:
         kind = self._kinds.get((mnemonic, words))
         if kind is None:
             rows, sequences = list(enumerate(self._rows)), list(enumerate(self.sequences))
+            parts = (self._possible_part(place, mnemonic, words) for place, _ in sequences)
             kind = self._kinds[mnemonic, words] = _Kind(
                 producers=tuple(bit for bit, row in rows if self._is_kind(row.producer, mnemonic, words)),
                 consumers=tuple(bit for bit, row in rows if self._is_kind(row.consumer, mnemonic, words)),
-                parts=tuple(place for place, row in sequences if self._may_take_part(row, mnemonic, words)),
+                parts=tuple(p for p in parts if p.consumer or p.producer or p.primes or p.clears),
                 effects=tuple(
                     (place, self._fixed_effect(row, mnemonic, words))
                     for place, row in sequences
@@ -271,11 +303,16 @@ class HazardRules:
             and (not selector.counters or mnemonic in self._target.wait.instructions)
         )
 
-    def _may_take_part(self, row: SequenceRow, mnemonic: str, words: frozenset[str]) -> bool:
-        selectors: list[Selector] = [row.producer, row.consumer]
-        if row.primed_by is not None:
-            selectors += [row.primed_by.by, *row.primed_by.until]
-        return any(self._is_kind(selector, mnemonic, words) for selector in selectors)
+    def _possible_part(self, place: int, mnemonic: str, words: frozenset[str]) -> _PossiblePart:
+        row = self.sequences[place]
+        primed = row.primed_by
+        return _PossiblePart(
+            row=place,
+            consumer=self._is_kind(row.consumer, mnemonic, words),
+            producer=self._is_kind(row.producer, mnemonic, words),
+            primes=primed is not None and self._is_kind(primed.by, mnemonic, words),
+            clears=tuple(e for e in (primed.until if primed else ()) if self._is_kind(e, mnemonic, words)),
+        )
 
     def _may_affect(self, row: SequenceRow, mnemonic: str, words: frozenset[str]) -> bool:
         return any(self._is_kind(selector, mnemonic, words) for selector in _affecting(row))
@@ -338,25 +375,23 @@ class HazardRules:
         fits = via.match == "overlap" or (made == used) == (via.match == "exact")
         return made & used if fits else 0
 
-    def _part(self, place: int, view: _View) -> SequencePart | None:
-        row = self.sequences[place]
+    def _part(self, possible: _PossiblePart, view: _View) -> SequencePart | None:
+        row = self.sequences[possible.row]
         checks = starts = primes = 0
-        if self._matches(row.consumer, view):
+        if possible.consumer and self._touches(row.consumer, view):
             checks = ALL_UNITS if row.via is None else self._tied(row.via, view, producer=False)
-        if self._matches(row.producer, view):
+        if possible.producer and self._touches(row.producer, view):
             starts = ALL_UNITS if row.via is None else self._tied(row.via, view, producer=True)
             if row.via is None and row.primed_by is not None:
                 starts = view.decoded.writes & _KINDS[row.primed_by.of]
-        clears = False
-        if row.primed_by is not None:
-            if self._matches(row.primed_by.by, view):
-                touched = self._role(view, row.primed_by.role) & _KINDS[row.primed_by.of]
-                primes = _whole_pairs(touched) if row.primed_by.pairs else touched
-            clears = any(self._matches(end, view) for end in row.primed_by.until)
+        if row.primed_by is not None and possible.primes and self._touches(row.primed_by.by, view):
+            touched = self._role(view, row.primed_by.role) & _KINDS[row.primed_by.of]
+            primes = _whole_pairs(touched) if row.primed_by.pairs else touched
+        clears = any(self._touches(end, view) for end in possible.clears)
         if not (checks or starts or primes or clears):
             return None
         waits_for = int(view.decoded.modifier(row.counted) or "0", 0) if row.counted and checks else 0
-        return SequencePart(place, checks, starts, primes, clears, waits_for)
+        return SequencePart(possible.row, checks, starts, primes, clears, waits_for)
 
     def _forwarding(self, view: _View) -> ForwardingPart | None:
         if self.forwarding is None:

@@ -45,6 +45,7 @@ from asmevo.analysis.hazard_rules import (
     Facts,
     ForwardingPart,
     HazardRules,
+    SequenceFacts,
     SequencePart,
     hazard_rules,
 )
@@ -116,8 +117,8 @@ class _Result:
     before_exec: int | None
 
 
-_PendingByRow = dict[int, dict[int, _Pending]]
-"""By row, then by the producer's id."""
+_PendingByRow = dict[int, dict[Instruction, _Pending]]
+"""By row, then by producer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +131,10 @@ class _State:
 
 @dataclass(slots=True)
 class _Front:
-    """The state while it moves through a block."""
+    """The state while it moves through a block; only the sequence rows in `rows` matter."""
 
     rules: HazardRules
+    rows: int
     recent: list[_Recent]
     pending: _PendingByRow
     clocks: list[tuple[int, ...]]
@@ -140,12 +142,14 @@ class _Front:
     results: list[_Result]
 
     @staticmethod
-    def at(state: _State, rules: HazardRules) -> _Front:
+    def at(state: _State, rules: HazardRules, rows: int) -> _Front:
         pending: _PendingByRow = {}
         for row, each in state.pending:
-            pending.setdefault(row, {})[each.instruction.id] = each
+            pending.setdefault(row, {})[each.instruction] = each
         clocks = [(0,) * len(limits) for limits in rules.limits]
-        return _Front(rules, list(state.recent), pending, clocks, list(state.primed), list(state.results))
+        return _Front(
+            rules, rows, list(state.recent), pending, clocks, list(state.primed), list(state.results)
+        )
 
     def state(self) -> _State:
         pending = frozenset(
@@ -164,13 +168,12 @@ class _Front:
             self._let_time_pass(facts)
         if facts.produces:
             self.recent.append(_Recent(instruction, facts, 0, 0))
+        sequence = facts.within(self.rows)
         if self.pending:
-            if facts.sequence:
-                self._meet_pending(instruction, facts, violations)
-            if facts.effects:
-                self._end_pending(facts)
-        if facts.sequence:
-            self._begin_sequences(instruction, facts)
+            self._meet_pending(instruction, sequence, violations)
+            self._end_pending(sequence)
+        if sequence.parts:
+            self._begin_sequences(instruction, sequence)
         if facts.is_call:
             self.primed = _everything_touched(self.rules)
         if facts.forwarding is not None:
@@ -209,8 +212,10 @@ class _Front:
         over = any(end.times == count for end, count in zip(ends, counts, strict=False))
         return None if over else counts
 
-    def _meet_pending(self, instruction: Instruction, facts: Facts, violations: list[Violation]) -> None:
-        for part in facts.sequence:
+    def _meet_pending(
+        self, instruction: Instruction, facts: SequenceFacts, violations: list[Violation]
+    ) -> None:
+        for part in facts.parts:
             held = self.pending.get(part.row) if part.checks else None
             for pending in held.values() if held else ():
                 if pending.armed and pending.registers & part.checks:
@@ -232,8 +237,8 @@ class _Front:
         why = row.softens.why if soft and row.softens is not None else ""
         return Violation(row.id, pending.instruction, instruction, part.waits_for, most, registers, why)
 
-    def _end_pending(self, facts: Facts) -> None:
-        for row, effect in facts.effects.items():
+    def _end_pending(self, facts: SequenceFacts) -> None:
+        for row, effect in facts.effects:
             held = self.pending.get(row)
             if not held:
                 continue
@@ -246,13 +251,13 @@ class _Front:
                     armed, zero = each.armed or effect.arms, each.zero or effect.zeroes
                     held[key] = _Pending(each.instruction, each.registers, each.origin, armed, zero)
 
-    def _begin_sequences(self, instruction: Instruction, facts: Facts) -> None:
-        for part in facts.sequence:
+    def _begin_sequences(self, instruction: Instruction, facts: SequenceFacts) -> None:
+        for part in facts.parts:
             primed = self.rules.sequences[part.row].primed_by is not None
             started = part.starts & self.primed[part.row] if primed else part.starts
             if started:
                 self._begin(part.row, started, instruction)
-        for part in facts.sequence:
+        for part in facts.parts:
             kept = 0 if part.clears_priming else self.primed[part.row]
             self.primed[part.row] = kept | part.primes
 
@@ -265,7 +270,7 @@ class _Front:
                 del held[key]
             elif left != older.registers:
                 held[key] = _Pending(older.instruction, left, older.origin, older.armed, older.zero)
-        held[instruction.id] = _Pending(instruction, registers, self.clocks[row], armed, False)
+        held[instruction] = _Pending(instruction, registers, self.clocks[row], armed, False)
 
     def _forward(self, instruction: Instruction, part: ForwardingPart, violations: list[Violation]) -> None:
         rule = self.rules.forwarding
@@ -331,22 +336,22 @@ def _join(first: _State, second: _State) -> _State:
 
 
 def _join_recent(first: frozenset[_Recent], second: frozenset[_Recent]) -> frozenset[_Recent]:
-    joined = {recent.instruction.id: recent for recent in first}
+    joined = {recent.instruction: recent for recent in first}
     for recent in second:
-        other = joined.get(recent.instruction.id)
+        other = joined.get(recent.instruction)
         if other is not None:
             age, overwritten = min(recent.age, other.age), recent.overwritten & other.overwritten
             recent = _Recent(recent.instruction, recent.facts, age, overwritten)
-        joined[recent.instruction.id] = recent
+        joined[recent.instruction] = recent
     return frozenset(joined.values())
 
 
 def _join_pending(
     first: frozenset[tuple[int, _Pending]], second: frozenset[tuple[int, _Pending]]
 ) -> frozenset[tuple[int, _Pending]]:
-    joined = {(row, pending.instruction.id): pending for row, pending in first}
+    joined = {(row, pending.instruction): pending for row, pending in first}
     for row, pending in second:
-        other = joined.get((row, pending.instruction.id))
+        other = joined.get((row, pending.instruction))
         if other is not None:
             pending = _Pending(
                 pending.instruction,
@@ -355,20 +360,20 @@ def _join_pending(
                 pending.armed or other.armed,
                 pending.zero or other.zero,
             )
-        joined[row, pending.instruction.id] = pending
+        joined[row, pending.instruction] = pending
     return frozenset((row, pending) for (row, _), pending in joined.items())
 
 
 _Passage = tuple[_State, tuple[Violation, ...]]
-_PASSAGES: dict[tuple[HazardRules, tuple[Instruction, ...], _State], _Passage] = {}
+_PASSAGES: dict[tuple[HazardRules, int, tuple[Instruction, ...], _State], _Passage] = {}
 _PASSAGE_LIMIT = 1 << 13
 
 
-def _pass_block(rules: HazardRules, block: Block, entry: _State) -> _Passage:
-    key = (rules, block.instructions, entry)
+def _pass_block(rules: HazardRules, rows: int, block: Block, entry: _State) -> _Passage:
+    key = (rules, rows, block.instructions, entry)
     found = _PASSAGES.get(key)
     if found is None:
-        front, violations = _Front.at(entry, rules), list[Violation]()
+        front, violations = _Front.at(entry, rules, rows), list[Violation]()
         facts = rules.facts
         for instruction in block.instructions:
             front.step(instruction, facts(instruction.decoded), violations)
@@ -380,10 +385,14 @@ def _pass_block(rules: HazardRules, block: Block, entry: _State) -> _Passage:
 
 @dataclass(frozen=True, slots=True)
 class HazardAnalysis:
-    """The result for one kernel: `violations` in the order of the code."""
+    """The result for one kernel: `violations` in the order of the code.
+
+    `rows` are the sequence rows that some instruction of the kernel can be the consumer of.
+    """
 
     kernel: Kernel
     rules: HazardRules
+    rows: int
     flow: ControlFlow
     violations: tuple[Violation, ...]
     _entries: dict[int, _State]
@@ -411,6 +420,10 @@ class HazardAnalysis:
                     heappush(queue, (states, (*path, successor)))
         return (start, goal)
 
+    def front(self, state: _State) -> _Front:
+        """A state to move through the code from here on."""
+        return _Front.at(state, self.rules, self.rows)
+
     def _states(self, instructions: Iterable[Instruction]) -> int:
         return sum(self.rules.facts(instruction.decoded).wait_states for instruction in instructions)
 
@@ -419,10 +432,11 @@ def analyse_hazards(kernel: Kernel) -> HazardAnalysis:
     """All hazards of a kernel or function."""
     rules, flow = hazard_rules(kernel.target, kernel.wave_size), ControlFlow(kernel)
     entries = {index: _entry_state(kernel, rules) for index in _entry_blocks(kernel, flow)}
+    rows = _checked_rows(rules, kernel)
     waiting, violations = list(entries), dict[int, tuple[Violation, ...]]()
     while waiting:
         index = waiting.pop(0)
-        leaving, violations[index] = _pass_block(rules, kernel.blocks[index], entries[index])
+        leaving, violations[index] = _pass_block(rules, rows, kernel.blocks[index], entries[index])
         for successor in flow.successors[index]:
             before = entries.get(successor)
             after = leaving if before is None else _join(before, leaving)
@@ -431,7 +445,26 @@ def analyse_hazards(kernel: Kernel) -> HazardAnalysis:
                 if successor not in waiting:
                     waiting.append(successor)
     ordered = tuple(found for index in sorted(violations) for found in violations[index])
-    return HazardAnalysis(kernel, rules, flow, ordered, entries)
+    return HazardAnalysis(kernel, rules, rows, flow, ordered, entries)
+
+
+_CHECKED: dict[tuple[HazardRules, tuple[Instruction, ...]], int] = {}
+
+
+def _checked_rows(rules: HazardRules, kernel: Kernel) -> int:
+    rows = 0
+    for block in kernel.blocks:
+        key = (rules, block.instructions)
+        found = _CHECKED.get(key)
+        if found is None:
+            if len(_CHECKED) >= _PASSAGE_LIMIT:
+                _CHECKED.clear()
+            found = 0
+            for instruction in block.instructions:
+                found |= rules.facts(instruction.decoded).checked
+            _CHECKED[key] = found
+        rows |= found
+    return rows
 
 
 def _entry_blocks(kernel: Kernel, flow: ControlFlow) -> list[int]:
@@ -461,7 +494,7 @@ def nop_slack(kernel: Kernel) -> tuple[NopSlack, ...]:
     analysis = analyse_hazards(kernel)
     slack = []
     for index in sorted(analysis._entries):
-        front = _Front.at(analysis._entries[index], analysis.rules)
+        front = analysis.front(analysis._entries[index])
         for place, instruction in enumerate(kernel.blocks[index].instructions):
             facts = analysis.rules.facts(instruction.decoded)
             if facts.is_nop:
@@ -488,7 +521,7 @@ def _unused_states(analysis: HazardAnalysis, block: int, place: int, before: _St
 def _harmless(analysis: HazardAnalysis, block: int, place: int, before: _State, lost: int) -> bool:
     instruction = analysis.kernel.blocks[block].instructions[place]
     facts = analysis.rules.facts(instruction.decoded)
-    usual, shorter = _Front.at(before, analysis.rules), _Front.at(before, analysis.rules)
+    usual, shorter = analysis.front(before), analysis.front(before)
     usual.step(instruction, facts, [])
     if lost < facts.wait_states:
         shorter.step(instruction, analysis.rules.shortened(facts, lost), [])
@@ -510,7 +543,7 @@ def _walk_on(
     analysis: HazardAnalysis, block: int, start: int, known: _State, tried: _State
 ) -> tuple[_State, _State] | None:
     """Both states at the end of the block or where they agree; None if `tried` alone meets a hazard."""
-    usual, shorter = _Front.at(known, analysis.rules), _Front.at(tried, analysis.rules)
+    usual, shorter = analysis.front(known), analysis.front(tried)
     for instruction in analysis.kernel.blocks[block].instructions[start:]:
         if usual.state() == shorter.state():
             break

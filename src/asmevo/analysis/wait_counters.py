@@ -850,10 +850,11 @@ def _top(in_order: bool, maximum: int) -> int:
 def _join(first: State | None, second: State) -> State:
     if first is None or first == second:
         return second
-    return tuple(a if a == b else _join_lane(a, b) for a, b in zip(first, second, strict=True))
+    return tuple(a if a == b else join_lane(a, b) for a, b in zip(first, second, strict=True))
 
 
-def _join_lane(first: LaneState, second: LaneState) -> LaneState:
+def join_lane(first: LaneState, second: LaneState) -> LaneState:
+    """What may be open on either of two paths, each thing with its smaller age."""
     if len(first) < len(second):
         first, second = second, first
     seen = 0

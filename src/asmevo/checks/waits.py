@@ -3,6 +3,7 @@
 The facts come from `analysis.wait_counters`; this file turns them into findings:
 
     waits.in-flight          error    a register is read or overwritten while an access to it is under way
+    waits.expert-mode        error    the same without a wait counter: interlocks that the code switched off
     waits.function-entry     warning  a function touches registers before it waited for what its caller left
     waits.function-return    warning  a function returns with results still under way
     waits.lds-at-barrier     warning  a wave passes a barrier with LDS writes under way, and LDS is read later
@@ -23,6 +24,7 @@ from collections.abc import Iterator
 
 from asmevo.analysis.control_flow import Exit
 from asmevo.analysis.events import UNIT_MASK, Mark, effect_of, is_release_barrier, reads_lds
+from asmevo.analysis.expert_mode import expert_mode_hazards
 from asmevo.analysis.wait_counters import Hazard, WaitAnalysis, Witness
 from asmevo.checks.finding import Finding, Severity
 from asmevo.program.instruction import Instruction
@@ -44,7 +46,8 @@ def findings_of(analysis: WaitAnalysis) -> tuple[Finding, ...]:
 
 def hard_findings(analysis: WaitAnalysis) -> tuple[Finding, ...]:
     """Errors and warnings only: what counts against a candidate."""
-    found = [*_hazards(analysis), *_returns(analysis), *_lds_dma(analysis), *_unknown(analysis)]
+    found = [*_hazards(analysis), *_expert_mode(analysis), *_returns(analysis), *_lds_dma(analysis)]
+    found += _unknown(analysis)
     found.sort(key=lambda finding: finding.severity is not Severity.ERROR)
     return tuple(found)
 
@@ -148,6 +151,27 @@ def _on_path(witness: Witness) -> str:
     if len(witness.path) < 2:
         return ""
     return " on the path through blocks " + " -> ".join(map(str, witness.path))
+
+
+def _expert_mode(analysis: WaitAnalysis) -> Iterator[Finding]:
+    kernel = analysis.kernel
+    for hazard in expert_mode_hazards(kernel):
+        consumer, producer = kernel.by_id[hazard.consumer], kernel.by_id[hazard.producer]
+        names = register_names(hazard.units)
+        verb = "written" if hazard.field == "va_vdst" else "read"
+        missing = f"depctr_{hazard.field}({hazard.needed})" + (" or lower" if hazard.needed else "")
+        yield Finding(
+            rule="waits.expert-mode",
+            severity=Severity.ERROR,
+            kernel=kernel.name,
+            message=f"{names} may not have been {verb} by {_name(producer)} when {_name(consumer)} touches "
+            f"it: WAVE_SCHED_MODE 2 switched the interlock off, needs s_wait_alu {missing} in between",
+            instructions=(consumer.id, producer.id),
+            path=(hazard.block,),
+            missing=missing,
+            mend=f"insert s_wait_alu depctr_{hazard.field}({hazard.needed}) before {_name(consumer)}",
+            subject=f"{hazard.field}:{names}",
+        )
 
 
 def _entry(analysis: WaitAnalysis, hazard: Hazard) -> Finding:

@@ -41,8 +41,8 @@ class TimingGate:
         self.memory = memory
         self.parent = tuple(self._estimates(parent))
 
-    def _estimates(self, kernel: Kernel, *, only_loops: bool = False) -> list[Estimate]:
-        return [estimate(kernel, waves=n, memory=self.memory, only_loops=only_loops) for n in self.waves]
+    def _estimates(self, kernel: Kernel) -> list[Estimate]:
+        return [estimate(kernel, waves=n, memory=self.memory) for n in self.waves]
 
     def predict(self, kernel: Kernel) -> Prediction:
         """The estimates of a version, and its gain: the geometric mean over the numbers of waves."""
@@ -52,7 +52,10 @@ class TimingGate:
 
     def judge(self, candidate: Candidate) -> Verdict:
         """See Gate.judge."""
-        prediction = self.predict(candidate.kernel)
+        return self.verdict(self.predict(candidate.kernel))
+
+    def verdict(self, prediction: Prediction) -> Verdict:
+        """The verdict on a prediction that is there already."""
         pairs = zip(self.waves, self.parent, prediction.estimates, strict=True)
         words = ", ".join(f"{old.cycles:.0f} to {new.cycles:.0f} with {n}" for n, old, new in pairs)
         reason = f"predicted cycles {words} wave{'s' if self.waves[-1] > 1 else ''} a SIMD (a model)"

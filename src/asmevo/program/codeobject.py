@@ -28,6 +28,7 @@ _NOTE_METADATA = 32  # NT_AMDGPU_METADATA, AMDGPU backend user guide
 _NOTE_OWNER = b"AMDGPU\0"
 _DESCRIPTOR_SUFFIX = ".kd"
 _FUNCTION_TYPES = ("FUNC", "AMDGPU_HSA_KERNEL", "LOOS")
+_CODE_ALIGNMENT = 256  # bytes; kernel descriptor, KERNEL_CODE_ENTRY_BYTE_OFFSET, user guide
 _NAMELESS = "kernel"
 
 _FOREIGN = (
@@ -158,7 +159,8 @@ class CodeObject:
     def _inferred_symbols(self) -> list[Symbol]:
         """Files without any symbol table: one kernel that fills the code section, and its descriptor.
 
-        The kernel is named by the metadata; the descriptor is known by its entry, which is the code's start.
+        The kernel is named by the metadata; the descriptor is known by its entry, which is the code's start
+        (its low 8 bits do not count: code starts at multiples of 256).
         """
         code = [section for section in self.sections if section.executable and section.size]
         try:
@@ -173,7 +175,8 @@ class CodeObject:
             for place in range(0, len(section.data) - DESCRIPTOR_SIZE + 1, DESCRIPTOR_SIZE):
                 here = section.address + place
                 entry = int.from_bytes(section.data[place + 16 : place + 24], "little", signed=True)
-                if section.allocated and not section.executable and here + entry == base and len(found) == 1:
+                starts_code = (here + entry) & ~(_CODE_ALIGNMENT - 1) == base
+                if section.allocated and not section.executable and starts_code and len(found) == 1:
                     name = names[0] + _DESCRIPTOR_SUFFIX
                     size = DESCRIPTOR_SIZE
                     found.append(Symbol(name, here, size, "OBJECT", "GLOBAL", "PROTECTED", section.index, False))
@@ -181,6 +184,8 @@ class CodeObject:
 
     def _symbol(self, symbol: Any) -> Symbol:
         section = symbol.entry["st_shndx"]
+        if isinstance(section, int) and section >= len(self.sections):
+            raise UnreadableProgramError(self.file, f"the symbol {symbol.name} lies in no section of the file")
         return Symbol(
             name=symbol.name,
             value=int(symbol.entry["st_value"]),
@@ -230,7 +235,7 @@ class CodeObject:
             return {}
         try:
             value = msgpack.unpackb(raw, strict_map_key=False)
-        except (ValueError, msgpack.UnpackException) as error:
+        except (ValueError, TypeError, msgpack.UnpackException) as error:
             raise UnreadableProgramError(self.file, "the metadata note is not valid MessagePack") from error
         if not isinstance(value, dict):
             raise UnreadableProgramError(self.file, "the metadata note holds no map")

@@ -25,6 +25,9 @@ _HALF_REGISTER = re.compile(r"\bv(\d+|\[[^\]\n]*\])\.[lh]\b")
 _OUR_WAVE = re.compile(r"^; asmevo: wavefront size (32|64)$", re.M)
 _OUR_HALVES = re.compile(r"^; asmevo: 16-bit halves$", re.M)
 _DEPCTR = re.compile(r"\b(s_wait_alu|s_waitcnt_depctr)([ \t]+)((?:depctr_\w+\([ \t]*\w+[ \t]*\)[ \t,&|]*)+)", re.I)
+# Hardware registers that this LLVM does not know by name; number as llvm-mc 22.1.8 encodes it.
+_HARDWARE_REGISTERS = {"HW_REG_WAVE_SCHED_MODE": 26}
+_HARDWARE_REGISTER = re.compile(rf"\bhwreg\(\s*({'|'.join(_HARDWARE_REGISTERS)})\b")
 _DEPCTR_FIELD = re.compile(r"depctr_(\w+)\([ \t]*(\w+)[ \t]*\)", re.I)
 _HALVES_FAMILIES = ("gfx11", "gfx12", "gfx1250")  # where LLVM has the feature `real-true16`
 
@@ -108,7 +111,7 @@ def source_variants(text: str, file: str, gpu: str | None) -> tuple[list[SourceT
     """
     target_id, line = _target_id(text, file, gpu)
     target = load_target(target_id.name)
-    assembled = respell_depctr(_respell_target(text, target_id), target)
+    assembled = respell_depctr(_respell_hardware_registers(_respell_target(text, target_id)), target)
     found = _VERSION_LINE.search(text)
     version = int(found[1]) if found else None
     base = SourceText(text, assembled, Processor(target.name), str(target_id), target.default_wave_size, version)
@@ -150,6 +153,10 @@ def _parsed(name: str, file: str, line: int | None) -> TargetId:
 def _respell_target(text: str, target_id: TargetId) -> str:
     spelled = f"{TRIPLE}--{target_id}"
     return _TARGET_LINE.sub(lambda found: f"{found[1]}{spelled}{found[3]}", text)
+
+
+def _respell_hardware_registers(text: str) -> str:
+    return _HARDWARE_REGISTER.sub(lambda found: f"hwreg({_HARDWARE_REGISTERS[found[1]]}", text)
 
 
 def respell_depctr(text: str, target: Target) -> str:

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
-from asmevo.gates import Judgement, Level, Pipeline, TimingGate
-from asmevo.gates.timing import MINIMUM_GAIN
+from asmevo.gates import Judgement, Level, Pipeline, TimingGate, Verdict
+from asmevo.gates.timing import MINIMUM_GAIN, Prediction
 from asmevo.program.candidate import Candidate
 from asmevo.program.edit import EditScript, apply_script, script_between
 from asmevo.program.kernel import Kernel
@@ -30,6 +30,7 @@ from asmevo.timing import estimate
 Tell = Callable[[float, str], None]
 
 _OFFERED = 3
+_PREDICTED = 12
 _ROUNDS = 3
 
 
@@ -85,8 +86,8 @@ class _Search:
         return self.elapsed() >= self.options.budget
 
     def cost(self, kernel: Kernel) -> float:
-        """Cycles as a share of the original's, the mean over the numbers of waves."""
-        return 1.0 - self.timing.predict(kernel).gain
+        """A lone wave's cycles as a share of the original's; the timing gate asks for more waves at the end."""
+        return estimate(kernel, waves=1, memory=self.options.memory).cycles / self.timing.parent[0].cycles
 
     def facts(self, kernel: Kernel, rng: random.Random) -> Facts:
         return Facts(kernel, self.options.memory, rng, self.cost, self.out_of_time)
@@ -173,12 +174,14 @@ def _rounds(search: _Search) -> None:
 
 def _offer(search: _Search, program: Program) -> Patch:
     parent = search.kernel
-    ranked = sorted(search.kept.values(), key=lambda kept: kept.cost)
-    offers = []
-    for kept in ranked[:_OFFERED]:
-        verdict = search.timing.judge(kept.judgement.candidate)
-        if verdict.accepted:
-            offers.append(_offer_one(search, kept, len(offers) + 1, verdict.to_dict()))
+    ranked = sorted(search.kept.values(), key=lambda kept: kept.cost)[:_PREDICTED]
+    predicted = [(search.timing.predict(kept.judgement.candidate.kernel), kept) for kept in ranked]
+    predicted.sort(key=lambda pair: -pair[0].gain)
+    offers: list[PatchCandidate] = []
+    for prediction, kept in predicted:
+        verdict = search.timing.verdict(prediction)
+        if verdict.accepted and len(offers) < _OFFERED:
+            offers.append(_offer_one(search, kept, len(offers) + 1, prediction, verdict))
     lone = search.timing.parent[0]
     return Patch(
         schema=SCHEMA,
@@ -196,10 +199,11 @@ def _offer(search: _Search, program: Program) -> Patch:
     )
 
 
-def _offer_one(search: _Search, kept: _Kept, rank: int, timing_verdict: dict[str, object]) -> PatchCandidate:
+def _offer_one(
+    search: _Search, kept: _Kept, rank: int, prediction: Prediction, verdict: Verdict
+) -> PatchCandidate:
     candidate = kept.judgement.candidate
-    lone = estimate(candidate.kernel, waves=1, memory=search.options.memory)
-    prediction = search.timing.predict(candidate.kernel)
+    lone = prediction.estimates[0]
     return PatchCandidate(
         rank=rank,
         script=candidate.script,
@@ -207,7 +211,7 @@ def _offer_one(search: _Search, kept: _Kept, rank: int, timing_verdict: dict[str
         relies_on=relies_on(lone),
         after=measure(candidate.kernel, prediction.estimates),
         predicted_gain=prediction.gain,
-        verdicts=(*(verdict.to_dict() for verdict in kept.judgement.verdicts), timing_verdict),
+        verdicts=tuple(each.to_dict() for each in (*kept.judgement.verdicts, verdict)),
     )
 
 

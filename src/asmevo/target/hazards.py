@@ -40,9 +40,9 @@ Role = Literal[
     "dpp_source", "store_data", "lane_mask", "hwreg",
 ]  # fmt: skip
 """A set of an instruction's registers. `reads`, `writes` and `touches` (both) hold implicit ones, too;
-`operand_reads` what printed operands read, plus VCC; `destination` what printed operands write. `src_c` is the
-accumulator of a matrix or DOT operation, `src_ab` all its other sources (index and scales included).
-`lane_mask` is an operand of one bit a lane; `hwreg` the hardware register of s_getreg and s_setreg, by name."""
+`operand_reads` is what printed operands read, plus VCC; `destination` what printed operands write. `src_c` is
+the accumulator of a matrix or DOT operation, `src_ab` all its other sources (index and scales included).
+`lane_mask` is an operand of one bit a lane; `hwreg` the hardware register of s_getreg and s_setreg."""
 
 RegisterKind = Literal["any", "vgpr", "agpr", "vector", "sgpr", "vcc", "scalar", "exec", "m0"]
 """`sgpr` leaves out VCC; `scalar` has both, and the trap registers."""
@@ -173,6 +173,7 @@ class PartialForwarding(Frozen):
     before_and_after_exec: int
     before_use: int
     mend: str
+    severity: Severity = "error"
     source: str
     known: Known
 

@@ -1,8 +1,9 @@
 """Refuses assembly text that would read other files or swamp the machine, before LLVM sees it.
 
-LLVM expands `.rept 1000000000` until memory is gone, and `.incbin "/etc/passwd"` reads the file. A text is
-data here, perhaps a program's or a stranger's proposal, so neither happens. Counts are read where they are
-plain numbers or symbols that the text sets to plain numbers.
+LLVM expands `.rept 1000000000` until memory is gone, `.incbin "/etc/passwd"` reads the file, and on some texts
+in which a string is left open LLVM never ends. A text is data here, perhaps a program's or a stranger's
+proposal, so none of that happens. Counts are read where they are plain numbers or symbols that the text sets
+to plain numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ MOST_BYTES = 1 << 26
 MOST_REPEATS = 1 << 20
 MOST_ALIGNMENT = 1 << 16
 
-_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|;[^\n]*|\"(?:\\.|[^\"\\\n])*\"", re.S)
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|;[^\n]*|'\"'|\"(?:\\.|[^\"\\\n])*\"", re.S)
+_OPEN = "a string must end on its line"
 _FIRST = r"^[ \t]*(?:[\w.$]+:[ \t]*)*"
 _DIRECTIVE = re.compile(_FIRST + r"(?P<name>\.[A-Za-z_0-9\\()@]+)[ \t]*(?P<operands>[^\n]*)", re.M)
 _SETTING = re.compile(
@@ -39,7 +41,7 @@ def check(source: str, file: str) -> None:
     """Raises AssemblyError with every place that is refused."""
     text = _COMMENT.sub(_blank, source)
     values = _values(text)
-    refused = []
+    refused = [Diagnostic(file, *_place(text, found.start()), _OPEN) for found in re.finditer('"', text)]
     repeats = [1]
     for found in _DIRECTIVE.finditer(text):
         name = found["name"].lower()
@@ -59,11 +61,14 @@ def check(source: str, file: str) -> None:
         else:
             reason = _reason_of_size(name, found["operands"], values, repeats[-1])
         if reason:
-            start = found.start("name")
-            line = text.count("\n", 0, start) + 1
-            refused.append(Diagnostic(file, line, start - text.rfind("\n", 0, start), reason))
+            refused.append(Diagnostic(file, *_place(text, found.start("name")), reason))
     if refused:
         raise AssemblyError(tuple(refused))
+
+
+def _place(text: str, at: int) -> tuple[int, int]:
+    """Line and column of a position."""
+    return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
 
 
 def _blank(found: re.Match[str]) -> str:

@@ -12,7 +12,7 @@ _PLACE = re.compile(
 
 
 def parse_diagnostics(text: str, file: str) -> list[Diagnostic]:
-    """The places named in `text`; `file` is the source's name, where LLVM says `<inline asm>` or `<stdin>`."""
+    """Places named in `text`; `file` is the source's name, where LLVM says `<inline asm>` or `<stdin>`."""
     return [
         Diagnostic(file, int(found["line"]), int(found["column"]), found["words"].strip())
         for found in _PLACE.finditer(text)

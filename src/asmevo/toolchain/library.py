@@ -187,8 +187,10 @@ class _Session:
         return int(machine)
 
 
-def _emit(make: Callable[[_Session], int], processor: Processor, seconds: float | None = None) -> tuple[bytes | None, list[str]]:
-    """The object file of a module, or None, with LLVM's complaints. LLVM's fatal errors are complaints too."""
+def _emit(
+    make: Callable[[_Session], int], processor: Processor, seconds: float | None = None
+) -> tuple[bytes | None, list[str]]:
+    """The object file of a module, or None, with LLVM's complaints; its fatal errors are complaints too."""
 
     def work() -> tuple[bytes | None, list[str]]:
         with _Session() as session:
@@ -225,9 +227,15 @@ class LibraryToolchain:
         """See Toolchain.assemble."""
         assembly_guard.check(source, file)
         prepared = assembled_object.prepare(source)
-        content, complaints = _emit(lambda session: session.module_of_assembly(prepared), processor, assembly_guard.seconds_for(source))
+        content, complaints = _emit(
+            lambda session: session.module_of_assembly(prepared),
+            processor,
+            assembly_guard.seconds_for(source),
+        )
         if content is None:
-            raise AssemblyError(_as_diagnostics([assembled_object.plain(words) for words in complaints], file))
+            raise AssemblyError(
+                _as_diagnostics([assembled_object.plain(words) for words in complaints], file)
+            )
         return assembled_object.restore(content, source)
 
     def disassemble(self, code: bytes, processor: Processor, address: int = 0) -> list[DecodedWord]:

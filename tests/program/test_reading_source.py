@@ -1,0 +1,193 @@
+"""Assembly text becomes the program that its compiler made of it, each instruction tied to its line."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+from compiled_programs import all_files, names
+
+from asmevo.program import NotAProgramError, Program, ProgramError, UnreadableProgramError, read_program
+
+
+def _read(text: str, gpu: str | None = None) -> Program:
+    return read_program(text.encode(), "k.s", gpu)
+
+
+def _lines(program: Program) -> list[tuple[int | None, str]]:
+    return [(each.line, each.text) for each in program.kernels[0].instructions]
+
+
+@pytest.mark.parametrize(
+    "directive, target",
+    [
+        ("amdgcn-amd-amdhsa--gfx942", "gfx942"),
+        ("amdgpu12.01-amd-amdhsa-unknown-gfx1201", "gfx1201"),
+        ("amdgpu9.42-amd-amdhsa-unknown-gfx942", "gfx942"),
+        ("amdgcn-amd-amdhsa-unknown-gfx90a:sramecc+:xnack-", "gfx90a"),
+        ("gfx908+sram-ecc", "gfx908"),
+        ("amdgcn-amd-amdhsa--gfx908+xnack+sram-ecc", "gfx908"),
+        ("amdgcn-amd-amdhsa--gfx941", "gfx942"),
+    ],
+)
+def test_spellings_of_the_target(directive: str, target: str) -> None:
+    program = _read(f'.amdgcn_target "{directive}"\nv_mov_b32_e32 v0, 0\ns_endpgm\n')
+    assert program.target.name == target
+    assert _lines(program) == [(2, "v_mov_b32_e32 v0, 0"), (3, "s_endpgm")]
+    assert bool(program.notes) == ("gfx941" in directive)
+
+
+def test_pinned_features_reach_the_object() -> None:
+    text = '.amdgcn_target "amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-"\ns_endpgm\n'
+    assert str(_read(text).image.target_id) == "gfx90a:sramecc+:xnack-"
+
+
+def test_a_text_without_target_needs_one() -> None:
+    with pytest.raises(UnreadableProgramError, match="--gpu gfx942"):
+        _read("s_endpgm\n")
+    assert _read("s_endpgm\n", "gfx1100").target.name == "gfx1100"
+    named = "s_endpgm\n.amdgpu_metadata\n---\namdhsa.target: amdgcn-amd-amdhsa--gfx942\namdhsa.version: [1, 2]\n"
+    assert _read(named + "amdhsa.kernels: []\n...\n.end_amdgpu_metadata\n").target.name == "gfx942"
+
+
+def test_contradicting_and_unknown_targets_are_refused() -> None:
+    text = '.amdgcn_target "amdgcn-amd-amdhsa--gfx942"\ns_endpgm\n'
+    with pytest.raises(UnreadableProgramError, match="k.s:1: .*gfx942.*gfx950"):
+        _read(text, "gfx950")
+    with pytest.raises(NotAProgramError, match="k.s:1: .*gfx9999"):
+        _read(text.replace("gfx942", "gfx9999"))
+
+
+def test_a_refused_line_is_named_with_llvms_words() -> None:
+    with pytest.raises(UnreadableProgramError) as caught:
+        _read("s_nop 0\n\n\tv_nonsense v0\n", "gfx942")
+    assert caught.value.line == 3
+    assert "v_nonsense v0" in caught.value.words
+
+
+def test_halves_of_registers_are_asked_for_when_written() -> None:
+    program = _read("v_add_f16_e32 v1.l, v2.l, v3.h\ns_endpgm\n", "gfx1200")
+    assert program.kernels[0].instructions[0].text == "v_add_f16_e32 v1.l, v2.l, v3.h"
+    assert len(_read("v_add_f16_e32 v1, v2, v3\ns_endpgm\n", "gfx1100").kernels) == 1
+
+
+def test_wave_size_is_what_the_text_says_or_needs() -> None:
+    block = ".rodata\n.amdhsa_kernel k\n.amdhsa_next_free_vgpr 4\n.amdhsa_next_free_sgpr 4\n"
+    kernel = f"k:\nv_cmp_eq_u32_e32 vcc, v0, v1\ns_endpgm\n{block}.amdhsa_wavefront_size32 0\n.end_amdhsa_kernel\n"
+    assert _read(kernel.replace(".rodata", ".section .rodata"), "gfx1100").kernels[0].wave_size == 64
+    assert _read("v_cmp_eq_u32_e32 vcc, v0, v1\n", "gfx1100").kernels[0].wave_size == 64
+    assert _read("v_cmp_eq_u32_e32 vcc_lo, v0, v1\n", "gfx1100").kernels[0].wave_size == 32
+
+
+def test_unnamed_depctr_fields_do_not_depend_on_what_was_assembled_before() -> None:
+    _read("s_waitcnt_depctr depctr_vm_vsrc(0)\n", "gfx1010")
+    code = [_read("s_waitcnt_depctr depctr_va_vdst(0)\n", gpu).kernels[0].instructions[0].decoded.code.hex()
+            for gpu in ("gfx1010", "gfx1030", "gfx1100")]  # fmt: skip
+    assert code == ["1f0fa3bf", "9f0fa3bf", "9f0f88bf"]  # llvm-mc 22.1.8, one process each
+
+
+_MANY_SHAPES = """\
+	.amdgcn_target "amdgcn-amd-amdhsa--gfx942"
+	.set vAddr, 4
+	.macro twice reg
+	v_mov_b32_e32 v\\reg, 0
+	v_mov_b32_e32 v\\reg, 1
+	.endm
+	.text
+	.globl k
+	.p2align 8
+	.type k,@function
+k:                                      ; the entry
+/* a comment
+   s_nop 7 */ s_nop 1
+	twice 3
+	.rept 2
+	s_nop 2
+	.endr
+start: v_mov_b32_e32 v[vAddr], v0       // with a label
+	.long 0x7e0a0280, 0xbf800003
+	.if 1
+	s_nop 4
+	.else
+	s_nop 5
+	.endif
+	.file 1 "a.py"
+	.loc 1 5 0
+.Ltmp0:
+	s_cbranch_scc0 start
+	s_endpgm
+.Lend:
+	.size k, .Lend-k
+	.section .debug_line,"",@progbits
+	.long .Lend-.Ltmp0
+"""
+
+
+def test_lines_of_many_shapes() -> None:
+    program = _read(_MANY_SHAPES)
+    assert _lines(program) == [
+        (13, "s_nop 1"),
+        (14, "v_mov_b32_e32 v3, 0"),
+        (14, "v_mov_b32_e32 v3, 1"),
+        (15, "s_nop 2"),
+        (15, "s_nop 2"),
+        (18, "v_mov_b32_e32 v4, v0"),
+        (19, "v_mov_b32_e32 v5, 0"),
+        (19, "s_nop 3"),
+        (21, "s_nop 4"),
+        (28, "s_cbranch_scc0 .LBB0_0"),
+        (29, "s_endpgm"),
+    ]
+
+
+def test_a_kernel_without_type_is_found_by_its_descriptor() -> None:
+    text = "s_nop 0\n.p2align 8\nk:\ns_endpgm\n.section .rodata\n.amdhsa_kernel k\n.amdhsa_next_free_vgpr 1\n"
+    (kernel,) = _read(text + ".amdhsa_next_free_sgpr 1\n.end_amdhsa_kernel\n", "gfx906").kernels
+    assert (kernel.name, kernel.is_entry, [each.line for each in kernel.instructions]) == ("k", True, [4])
+
+
+def _bytes_without_ignored_fields(program: Program) -> list[tuple[str, str | None]]:
+    return [(each.text, each.target) for kernel in program.kernels for each in kernel.instructions]
+
+
+def _compare_with_compilers(sources: list[str]) -> tuple[Counter[str], list[str]]:
+    """How many texts give their compiler's bytes; the rest by the reason."""
+    counts: Counter[str] = Counter()
+    refusals = []
+    for name in sources:
+        theirs = read_program(all_files()[name.removesuffix(".s") + ".hsaco"], name)
+        try:
+            ours = read_program(all_files()[name], name)
+        except ProgramError as error:
+            counts["refused"] += 1
+            refusals.append(str(error))
+            continue
+        mine = {s.name: (s.address, s.data) for s in ours.image.sections if s.name in (".text", ".rodata")}
+        other = {s.name: (s.address, s.data) for s in theirs.image.sections if s.name in (".text", ".rodata")}
+        assert ours.image.metadata_bytes == theirs.image.metadata_bytes
+        assert ours.image.descriptors == theirs.image.descriptors
+        assert mine[".rodata"] == other[".rodata"]
+        assert all(each.line for kernel in ours.kernels for each in kernel.instructions)
+        if mine == other:
+            counts["same bytes"] += 1
+        else:
+            assert _bytes_without_ignored_fields(ours) == _bytes_without_ignored_fields(theirs)
+            counts["same instructions"] += 1
+    return counts, refusals
+
+
+def test_texts_give_their_compilers_programs() -> None:
+    counts, _ = _compare_with_compilers(names(".s", 14))
+    assert counts["refused"] <= 1
+    assert counts["same bytes"] >= 25
+
+
+@pytest.mark.long
+def test_every_text_gives_its_compilers_program() -> None:
+    """Ten texts hold dual instructions that only newer compilers take; in 46 a newer compiler wrote 0x80
+    into a source field that the instruction does not have."""
+    counts, refusals = _compare_with_compilers(names(".s"))
+    assert counts == {"same bytes": 357, "same instructions": 46, "refused": 10}
+    for words in refusals:
+        assert re.search(r"\.s:\d+: LLVM refuses `v_dual_.*must use different VGPR banks .*pass its code object", words)
