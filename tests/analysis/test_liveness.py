@@ -62,6 +62,17 @@ def test_a_write_under_narrow_exec_keeps_the_other_lanes() -> None:
     assert others == [True, True, True, True, False, False, False]
 
 
+def test_a_copy_of_exec_tells_how_it_changes() -> None:
+    flips = states_of("s_and_saveexec_b64 s[0:1], vcc\ns_xor_b64 exec, exec, s[0:1]\nv_mov_b32 v1, v0\ns_endpgm")
+    assert flips[1].others & v(0)
+    assert not flips[1].current & v(0)
+    later = "v_mov_b32 v0, 1\ns_or_b64 exec, exec, vcc\nv_mov_b32 v1, v0\ns_endpgm"
+    widens = states_of(f"s_and_saveexec_b64 s[0:1], vcc\ns_mov_b64 exec, s[0:1]\n{later}")
+    assert not widens[1].current & v(0)
+    unknown = states_of(f"s_and_saveexec_b64 s[0:1], vcc\ns_mov_b32 s1, 5\ns_mov_b64 exec, s[0:1]\n{later}")
+    assert unknown[2].current & v(0)
+
+
 def test_what_ignores_exec_ends_all_lanes() -> None:
     states = states_of(
         """

@@ -109,7 +109,8 @@ def _events(instruction: Instruction, family: str) -> list[tuple[str, Event]]:
     if not _VMEM.match(mnemonic) or "_wb" in mnemonic or "_inv" in mnemonic or "gl0" in mnemonic:
         if mnemonic.startswith(("buffer_wbl2", "global_wb")):
             return [(store, Event("vmem", True, 0, instruction.id))]
-        return [(load, Event("vmem", True, 0, instruction.id))] if mnemonic == "global_inv" else []
+        counted = mnemonic == "global_inv" or (mnemonic == "buffer_inv" and family == "gfx940")
+        return [(load, Event("vmem", True, 0, instruction.id))] if counted else []
     if " lds" in text or "_to_lds" in mnemonic:
         return [(load, Event("vmem", True, 0, instruction.id))]
     kind = "scratch" if not result and mnemonic.startswith("scratch") and family not in _LEGACY else "vmem"

@@ -174,9 +174,11 @@ def test_release_without_a_wait_behind_the_write_back() -> None:
     assert against(text.format("s_waitcnt vmcnt(0)\n"), "gfx942") == []
 
 
-def test_write_backs_count_in_vmcnt() -> None:
-    text = "global_load_dword v1, v[2:3], off\nbuffer_wbl2 sc1\ns_waitcnt vmcnt(1)\nv_mov_b32_e32 v2, v1\n"
+@pytest.mark.parametrize("operation", ["buffer_wbl2 sc1", "buffer_inv sc1"])
+def test_cache_operations_count_in_vmcnt(operation: str) -> None:
+    text = f"global_load_dword v1, v[2:3], off\n{operation}\ns_waitcnt vmcnt(1)\nv_mov_b32_e32 v2, v1\n"
     assert against(text, "gfx942") == []
+    assert len(against(text.replace("vmcnt(1)", "vmcnt(2)"), "gfx942")) == 1
 
 
 def test_waits_that_never_wait() -> None:
@@ -195,6 +197,13 @@ def test_waits_that_never_wait() -> None:
         ("waits.idle", Severity.PERF, (5,)),
     ]
     assert [f.instructions for f in check_waits(kernel_of(text.format(1), "gfx1100"))] == [(1,)]
+
+
+def test_a_wait_that_breaks_up_a_hazard_is_not_called_idle() -> None:
+    """gfx101x: LLVM puts it between LDS and VMEM on the two sides of a branch, where nothing is to wait for."""
+    text = "s_waitcnt_vscnt null, 0x0\ns_waitcnt_vscnt null, 0x0\nds_read_b32 v0, v1\n"
+    assert check_waits(kernel_of(text, "gfx1010")) == ()
+    assert [f.rule for f in check_waits(kernel_of(text, "gfx1030"))] == ["waits.idle"]
 
 
 def test_legacy_wait_on_gfx12() -> None:

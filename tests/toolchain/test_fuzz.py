@@ -33,7 +33,7 @@ with open(path, "r+b") as file:
                 heads = [b"\x33\xcc", b"\x35\xcc", b"\xac\xd3", b"\xad\xd3", b"\xae\xd3"]
                 code[at + 2 : at + 4] = words.choice(heads)
         for start in (0, 4):
-            seen[:] = bytes(code[start:]).ljust(4096, b"\\0")
+            seen[:] = bytes(code[start:]).ljust(4096, b"\0")
             tools.disassemble(bytes(code[start:]), chip)
 """
 

@@ -18,7 +18,7 @@ SOURCES = {path.stem: path.read_text() for path in sorted(DATA.glob("*.s"))} | {
 
 
 def described(content: bytes) -> dict[str, Any]:
-    """A code object without the bytes of .comment, which name the linker, and what follows from their size."""
+    """A code object without the bytes of .comment, which name the linker, and what follows from them."""
     file = ELFFile(io.BytesIO(content))
     result: dict[str, Any] = {"identity": content[:16]}
     result |= {key: file.header[key] for key in ("e_type", "e_flags", "e_entry", "e_phnum", "e_shstrndx")}

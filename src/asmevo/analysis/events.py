@@ -21,11 +21,12 @@ Per event an instruction leaves registers open in its lane:
 
 and, since memory matters beside registers, marks (`Mark`) that say what kind of access is under way.
 
-Two facts that the data files do not carry yet, both read off LLVM 22 (`-run-pass=si-insert-waitcnts` on
-programs of two loads): from gfx10 on FLAT events are in order with vector memory in one counter and with LDS
-in the other (feature FlatLgkmVMemCountInOrder); from gfx12 on vector memory loads may write registers in
-another order than they are counted in (no VmemWriteVgprInOrder), so a second load into the same register has
-to wait for the first.
+Three facts that the data files do not carry yet. `buffer_inv` counts in vmcnt on gfx942 and gfx950 (LLVM pull
+request 220694, after the ISA documents), here as a cache event of the same order. Two are read off LLVM 22
+(`-run-pass=si-insert-waitcnts` on programs of two loads): from gfx10 on FLAT events are in order with vector
+memory in one counter and with LDS in the other (feature FlatLgkmVMemCountInOrder); from gfx12 on vector
+memory loads may write registers in another order than they are counted in (no VmemWriteVgprInOrder), so a
+second load into the same register has to wait for the first.
 
 Assumptions, all of them what LLVM's own wait insertion assumes: a FLAT access of a target without GLOBAL
 instructions (gfx8) goes to global memory, so it counts as VMEM; LDS-DMA counts in the vector memory counter
@@ -70,6 +71,8 @@ _NOT_COVERED = frozenset({"xcnt"})
 _STORE_COUNTERS = frozenset({"vscnt", "storecnt"})
 _FAMILIES_WITHOUT_GLOBAL = frozenset({"gfx8"})
 _FAMILIES_WITHOUT_STORE_COUNTER = frozenset({"gfx8", "gfx9", "gfx90a", "gfx940"})
+_FAMILIES_THAT_COUNT_INVALIDATES_AS_WRITE_BACKS = frozenset({"gfx940"})
+_TARGETS_WITH_LDS_BRANCH_HAZARD = "gfx101"
 _FAMILIES_WITH_FLAT_IN_ORDER = frozenset({"gfx10", "gfx11", "gfx12", "gfx1250"})
 _FAMILIES_WITH_LOADS_OVERTAKING = frozenset({"gfx12", "gfx1250"})
 _COHERENT = frozenset({"glc", "sc0", "sc1", "dlc", "scope"})
@@ -240,6 +243,17 @@ def wait_values(decoded: Decoded, target: Target) -> dict[str, int] | None:
     return None
 
 
+def guards_hazard(decoded: Decoded, target: Target) -> bool:
+    """Whether a wait instruction may be there for what it is, not for what it waits for.
+
+    On gfx101x `s_waitcnt_vscnt null, 0` between LDS and VMEM instructions on the two sides of a branch breaks
+    up the hazard LdsBranchVmemWAR (LLVM, GCNHazardRecognizer.cpp, `fixLdsBranchVmemWARHazard`).
+    """
+    if not target.name.startswith(_TARGETS_WITH_LDS_BRANCH_HAZARD) or decoded.mnemonic != "s_waitcnt_vscnt":
+        return False
+    return (wait_values(decoded, target) or {}).get("vscnt") == 0
+
+
 def _issues(decoded: Decoded, target: Target, lanes: Lanes) -> tuple[Issue, ...]:
     issues = []
     mark = _mark(decoded)
@@ -319,7 +333,9 @@ def _events(decoded: Decoded, family: str) -> tuple[str, ...]:
 def _vector_memory_events(decoded: Decoded, family: str) -> tuple[str, ...]:
     flags, mnemonic = decoded.flags, decoded.mnemonic
     if is_cache_operation(decoded):
-        return ("cache_writeback",) if _writes_back(mnemonic) else ("cache_invalidate",)
+        if _writes_back(mnemonic) or family in _FAMILIES_THAT_COUNT_INVALIDATES_AS_WRITE_BACKS:
+            return ("cache_writeback",)
+        return ("cache_invalidate",)
     if "vm_cnt" not in flags:
         return ()
     if "lds_dma" in flags:

@@ -47,6 +47,7 @@ from asmevo.analysis.events import (
     Lanes,
     Mark,
     effect_of,
+    guards_hazard,
     lanes_of,
     union,
 )
@@ -108,6 +109,7 @@ class WaitNeed:
     `needed_for_registers` leaves memory order out: it is what `check_waits` holds a kernel to. Each wait is
     judged with all others as they are: weaken one, then ask again.
     `first_consumer` is the instruction that first relies on it, in breadth-first order of blocks.
+    `guards_hazard`: the instruction may have to stay, for it breaks up a hazard by being there.
     """
 
     instruction: int
@@ -116,11 +118,12 @@ class WaitNeed:
     needed: int | None
     needed_for_registers: int | None
     first_consumer: int | None
+    guards_hazard: bool = False
 
     @property
     def is_redundant(self) -> bool:
         """Whether the counter may be left out of this wait."""
-        return self.needed is None
+        return self.needed is None and not self.guards_hazard
 
     @property
     def slack(self) -> int | None:
@@ -607,8 +610,9 @@ class WaitAnalysis:
         needed, things = self._weakest(counter, present, state, strict)
         for_registers, _ = self._weakest(counter, present, state, registers)
         consumer = None if needed is None else self._first_consumer(block, place, counter, things)
-        id_ = self.kernel.blocks[block].instructions[place].id
-        return WaitNeed(id_, counter, present, needed, for_registers, consumer)
+        wait = self.kernel.blocks[block].instructions[place]
+        guards = guards_hazard(wait.decoded, self.target)
+        return WaitNeed(wait.id, counter, present, needed, for_registers, consumer, guards)
 
     def _weakest(
         self, counter: str, present: int, state: list[list[int]], demands: list[Demand]
@@ -659,7 +663,10 @@ class WaitAnalysis:
     # --- upper bounds -------------------------------------------------------------------------------------
 
     def idle_waits(self) -> tuple[int, ...]:
-        """Ids of waits that can never make a wave wait: no more is ever under way than they allow."""
+        """Ids of waits that can never make a wave wait: no more is ever under way than they allow.
+
+        Those that guard against a hazard by being there are left out.
+        """
         counters = {counter: facts.maximum.value for counter, facts in self.target.wait.counters.items()}
         unknown = not self.kernel.is_entry
         start = {counter: most if unknown else 0 for counter, most in counters.items()}
@@ -688,7 +695,9 @@ class WaitAnalysis:
             counts = dict(state)
             for place, effect in self._summaries[block].events:
                 if effect.is_wait and all(counts[counter] <= value for counter, value in effect.waits):
-                    yield self.kernel.blocks[block].instructions[place].id
+                    wait = self.kernel.blocks[block].instructions[place]
+                    if not guards_hazard(wait.decoded, self.target):
+                        yield wait.id
                 self._count(counts, effect, counters)
 
     def _count(self, counts: dict[str, int], effect: Effect, counters: dict[str, int]) -> None:

@@ -7,7 +7,8 @@ and has them derived anew here:
    touches something under way, or at which memory order matters to other waves (what the parent had
    finished there must be finished again), the largest sufficient wait is put. At the end of the block nothing
    may be under way, or younger, than in the parent, so that other blocks see no difference;
-2. wait states: where the hazard table asks for more distance, `s_nop` is put in front of the consumer;
+2. hazards: where the table asks for more distance, `s_nop` is put in front of the consumer, or the
+   instruction that the table's row names as the mend;
 3. hints: `s_delay_alu` on targets that have it.
 
 Ids of the waits and no-ops that were taken out are used again, so that the edit script stays small. The
@@ -16,6 +17,7 @@ result is a proposal: the gates analyse it independently.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -29,11 +31,12 @@ from asmevo.program.kernel import Block, Kernel
 from asmevo.proposers.delays import plan_delays
 from asmevo.proposers.proposer import Facts
 from asmevo.target import Target
+from asmevo.target.hazards import hazard_table
 
 _UNNAMED = -1  # an instruction whose id is settled when the whole block stands
 _HINT = "s_delay_alu"
 _NOP = "s_nop"
-_NOP_ROUNDS = 4
+_MEND_ROUNDS = 4
 
 
 def is_mark(instruction: Instruction, target: Target) -> bool:
@@ -69,6 +72,12 @@ class _NoFields:
 _NO_FIELDS = _NoFields()
 
 
+@functools.cache
+def _mends() -> dict[str, str]:
+    """The instruction that ends a hazard which distance alone does not, by the id of its row."""
+    return {row.id: row.mend for row in hazard_table().sequences}
+
+
 class Placement:
     """Rebuilds one block of a kernel; made once for a kernel and block, used for many orders."""
 
@@ -93,7 +102,7 @@ class Placement:
             return None
         try:
             placed = self._with_waits(order)
-            placed = self._with_nops(placed)
+            placed = self._with_mends(placed)
             placed = self._with_hints(placed)
         except EditError:
             return None
@@ -155,28 +164,39 @@ class Placement:
         facts = walk.lanes[lane]
         return {facts.counter: age if facts.in_order else 0}
 
-    # --- wait states and hints ----------------------------------------------------------------------------
+    # --- hazards and hints ----------------------------------------------------------------------------
 
-    def _with_nops(self, placed: list[Instruction]) -> list[Instruction]:
-        """Adds `s_nop` where the hazard table asks for distance; gives up (EditError) when that does not help."""
-        for _ in range(_NOP_ROUNDS):
-            kernel = self.kernel.with_blocks(self._blocks(placed))
-            inside = {id(instruction) for instruction in placed}
-            missing: dict[int, int] = {}
-            for violation in analyse_hazards(kernel).violations:
-                consumer = id(violation.consumer)
-                if consumer not in inside or violation.needed <= violation.found:
-                    continue
-                missing[consumer] = max(missing.get(consumer, 0), violation.needed - violation.found)
+    def _with_mends(self, placed: list[Instruction]) -> list[Instruction]:
+        """Adds what the hazard table asks for; gives up (EditError) when that does not help."""
+        for _ in range(_MEND_ROUNDS):
+            missing = self._missing(placed)
             if not missing:
                 return placed
-            placed = [each for i in placed for each in (*self._nops(missing.get(id(i), 0)), i)]
-        raise EditError("hazards remain after inserting no-ops")
+            placed = [each for i in placed for each in (*missing.get(id(i), ()), i)]
+        raise EditError("hazards remain after mending")
 
-    def _nops(self, states: int) -> list[Instruction]:
-        if states == 0:
-            return []
-        return [Instruction(_UNNAMED, encode_text(f"{_NOP} {states - 1}", self.kernel.context))]
+    def _missing(self, placed: list[Instruction]) -> dict[int, list[Instruction]]:
+        """For each consumer in this block that is in danger, what is to stand before it."""
+        inside = {id(instruction) for instruction in placed}
+        states: dict[int, int] = {}
+        texts: dict[int, set[str]] = {}
+        for violation in analyse_hazards(self.kernel.with_blocks(self._blocks(placed))).violations:
+            consumer = id(violation.consumer)
+            if consumer not in inside:
+                continue
+            mend = _mends().get(violation.rule)
+            if mend is not None:
+                texts.setdefault(consumer, set()).add(mend)
+            else:
+                lacking = violation.needed - violation.found
+                states[consumer] = max(states.get(consumer, 0), lacking)
+        for consumer, count in states.items():
+            texts.setdefault(consumer, set()).add(f"{_NOP} {count - 1}")
+        context = self.kernel.context
+        return {
+            consumer: [Instruction(_UNNAMED, encode_text(text, context)) for text in sorted(wanted)]
+            for consumer, wanted in texts.items()
+        }
 
     def _with_hints(self, placed: list[Instruction]) -> list[Instruction]:
         hints = dict(plan_delays(placed, self.target))

@@ -1,7 +1,7 @@
 """Refuses assembly text that would read other files or swamp the machine, before LLVM sees it.
 
-LLVM expands `.rept 1000000000` until memory is gone, `.incbin "/etc/passwd"` reads the file, and on some texts
-in which a string is left open LLVM never ends. A text is data here, perhaps a program's or a stranger's
+LLVM expands `.rept 1000000000` until memory is gone, `.incbin "/etc/passwd"` reads the file, and on some
+texts in which a string is left open LLVM never ends. A text is data here, perhaps a program's or a stranger's
 proposal, so none of that happens. Counts are read where they are plain numbers or symbols that the text sets
 to plain numbers.
 """
@@ -88,7 +88,7 @@ def _reason_of_size(name: str, operands: str, values: dict[str, int], repeats: i
             return f"{name} would write {size} bytes; at most {MOST_BYTES} are taken"
     elif name in _ALIGNMENTS or name in _LOGARITHMIC:
         number = _number(parts[0], values)
-        alignment = 1 << min(number, 64) if name in _LOGARITHMIC else number
+        alignment = 1 << max(0, min(number, 64)) if name in _LOGARITHMIC else number
         if alignment > MOST_ALIGNMENT:
             return f"{name} asks for an alignment of {alignment}; at most {MOST_ALIGNMENT} is taken"
     return ""
@@ -115,7 +115,7 @@ def _number(expression: str, values: dict[str, int]) -> int:
         if operation == "*":
             result *= value
         elif operation == "<<":
-            result <<= min(value, 64)
+            result <<= max(0, min(value, 64))
         else:
             result += value
     return result

@@ -46,7 +46,7 @@ class _Matrices:
     plain: frozenset[bytes]
 
     def is_deadly(self, code: bytes, at: int) -> bool:
-        """Whether the instruction at `at`, perhaps behind its scale prefix, has a source that is no matrix."""
+        """Whether the instruction at `at`, perhaps behind its scale prefix, has a source that is none."""
         if code[at + 2 : at + 4] not in self.plain:
             at += 8
             if code[at + 2 : at + 4] not in self.plain:
