@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from written_kernels import compiled_kernels, written
+
 from asmevo.analysis.control_flow import ControlFlow, Exit, predecessors, successors
 from asmevo.program.kernel import Kernel
-from written_kernels import compiled_kernels, written
 
 DIAMOND = """
 s_cmp_eq_u32 s0, 0
@@ -58,7 +59,13 @@ def test_nested_loops() -> None:
     flow = ControlFlow(written(NESTED))
     assert flow.successors == ((1,), (2,), (2, 3), (1, 4), ())
     outer, inner = flow.loops
-    assert (outer.header, outer.blocks, outer.back_edges, outer.depth, outer.parent) == (1, {1, 2, 3}, (3,), 1, None)
+    assert (outer.header, outer.blocks, outer.back_edges, outer.depth, outer.parent) == (
+        1,
+        {1, 2, 3},
+        (3,),
+        1,
+        None,
+    )
     assert (inner.header, inner.blocks, inner.back_edges, inner.depth, inner.parent) == (2, {2}, (2,), 2, 1)
     assert flow.loop_depth == (0, 1, 2, 1, 0)
     assert flow.innermost_loop(2) is inner
@@ -121,7 +128,9 @@ def reached_without(kernel: Kernel, removed: int | None) -> set[int]:
     return seen
 
 
-@pytest.mark.parametrize("kernel", [*compiled_kernels(), written(NESTED), written(TWO_ENTRIES)], ids=lambda k: k.name)
+@pytest.mark.parametrize(
+    "kernel", [*compiled_kernels(), written(NESTED), written(TWO_ENTRIES)], ids=lambda k: k.name
+)
 def test_dominators_by_definition(kernel: Kernel) -> None:
     flow = ControlFlow(kernel)
     everything = reached_without(kernel, None)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 
 import pytest
+from written_kernels import block_of, compiled_kernels
+
 from asmevo.analysis.dependence import Dependence, DependenceGraph, Edge, Marks, conflict, is_legal_order
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Block, Kernel
-from written_kernels import block_of, compiled_kernels
 
 
 def edges_of(text: str, gpu: str = "gfx942", marks: Marks = Marks.BARRIER) -> set[tuple[int, int, str]]:
@@ -67,7 +68,11 @@ def test_only_the_last_writer_and_the_readers_since() -> None:
         ("gfx942", "v_mov_b32 v0, 1\ns_endpgm", (0, 1, "ORDER")),
         ("gfx1100", "v_mov_b32 v0, 1\ns_sendmsg sendmsg(MSG_DEALLOC_VGPRS)", (0, 1, "ORDER")),
         ("gfx942", "v_mov_b32 v0, 1\n.long 0xffffffff", (0, 1, "ORDER")),
-        ("gfx906", "s_set_gpr_idx_on s0, gpr_idx(SRC0)\nv_mov_b32 v0, v1\ns_set_gpr_idx_off", (1, 2, "ORDER")),
+        (
+            "gfx906",
+            "s_set_gpr_idx_on s0, gpr_idx(SRC0)\nv_mov_b32 v0, v1\ns_set_gpr_idx_off",
+            (1, 2, "ORDER"),
+        ),
     ],
 )
 def test_one_edge(gpu: str, text: str, expected: tuple[int, int, str]) -> None:
@@ -132,7 +137,9 @@ def test_clauses_stay_together() -> None:
 
 
 def test_an_address_sum_stays_together() -> None:
-    kernels = [kernel for kernel in compiled_kernels() if any("s_getpc" in str(each) for each in kernel.instructions)]
+    kernels = [
+        kernel for kernel in compiled_kernels() if any("s_getpc" in str(each) for each in kernel.instructions)
+    ]
     assert kernels
     for kernel in kernels:
         for block in kernel.blocks:
@@ -201,7 +208,7 @@ def reachable_pairs(graph: DependenceGraph) -> list[int]:
 @pytest.mark.parametrize("marks", Marks, ids=lambda marks: marks.name)
 @pytest.mark.parametrize("kernel", compiled_kernels(), ids=lambda kernel: kernel.name)
 def test_chains_cover_every_pair_in_conflict(kernel: Kernel, marks: Marks) -> None:
-    """The tables of last writers must lose nothing that comparing all pairs finds, and edges must be conflicts."""
+    """The tables of last writers lose nothing that comparing all pairs finds, and edges are conflicts."""
     for block in blocks(kernel, 120):
         graph = DependenceGraph.for_block(block, marks)
         before = reachable_pairs(graph)

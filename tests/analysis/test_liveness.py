@@ -12,10 +12,11 @@ import time
 from dataclasses import dataclass
 
 import pytest
-from asmevo.analysis.liveness import ALL, ExecChange, LiveState, Liveness, exec_change
+from written_kernels import block_of, compiled_kernels, written
+
+from asmevo.analysis.liveness import ALL, ExecChange, Liveness, LiveState, exec_change
 from asmevo.program.kernel import Kernel
 from asmevo.program.registers import NAMED_SPANS, VECTOR_MASK, RegisterFile, RegisterSpan, register_names
-from written_kernels import block_of, compiled_kernels, written
 
 LANES = 6
 VGPRS = 4
@@ -63,7 +64,9 @@ def test_a_write_under_narrow_exec_keeps_the_other_lanes() -> None:
 
 
 def test_a_copy_of_exec_tells_how_it_changes() -> None:
-    flips = states_of("s_and_saveexec_b64 s[0:1], vcc\ns_xor_b64 exec, exec, s[0:1]\nv_mov_b32 v1, v0\ns_endpgm")
+    flips = states_of(
+        "s_and_saveexec_b64 s[0:1], vcc\ns_xor_b64 exec, exec, s[0:1]\nv_mov_b32 v1, v0\ns_endpgm"
+    )
     assert flips[1].others & v(0)
     assert not flips[1].current & v(0)
     later = "v_mov_b32 v0, 1\ns_or_b64 exec, exec, vcc\nv_mov_b32 v1, v0\ns_endpgm"

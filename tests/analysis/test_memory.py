@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from asmevo.analysis.memory import MemoryEffect, MemoryKind, memory_effect
 from written_kernels import block_of
+
+from asmevo.analysis.memory import MemoryEffect, MemoryKind, memory_effect
 
 LOAD, STORE, ATOMIC, FENCE, CONTROL, NONE = (
     MemoryKind.LOAD,

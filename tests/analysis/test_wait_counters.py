@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from wait_simulator import find_violation
 
 from asmevo.analysis.events import counter_events, wait_values
-from asmevo.analysis.wait_counters import WaitAnalysis, WaitNeed, wait_requirements
+from asmevo.analysis.wait_counters import WaitAnalysis, WaitNeed, is_redundant, wait_requirements
 from asmevo.program.codeobject import CodeObject
 from asmevo.program.kernel import Block, Kernel
 from asmevo.program.reading import read_kernels
@@ -188,6 +188,8 @@ def test_what_a_wait_is_for() -> None:
     assert first == WaitNeed(3, "lgkmcnt", 0, 1, 1, 4)
     assert (first.slack, first.is_redundant) == (1, False)
     assert second.is_redundant, "as long as the first waits for everything"
+    kernel = kernel_of(text, "gfx942")
+    assert [is_redundant(kernel, id_) for id_ in (3, 5, 0)] == [False, True, False]
 
 
 def test_a_need_is_the_least_over_paths() -> None:

@@ -28,6 +28,8 @@ def judge(kernel: Kernel, mutation: Mutation, parent: WaitAnalysis, need: WaitNe
     """What becomes of a mutant; fails where two of check, needs and simulator contradict each other."""
     mutant = mutated(kernel, mutation)
     candidate = WaitAnalysis(mutant, parent)
+    if need.guards_hazard:
+        return "hazard guard"
     killed = bool(hard_findings(candidate))
     reordered = bool(check_order(parent, candidate))
     maximum = kernel.target.wait.counters[mutation.counter].maximum.value

@@ -200,10 +200,15 @@ def test_waits_that_never_wait() -> None:
 
 
 def test_a_wait_that_breaks_up_a_hazard_is_not_called_idle() -> None:
-    """gfx101x: LLVM puts it between LDS and VMEM on the two sides of a branch, where nothing is to wait for."""
+    """gfx101x: LLVM puts it between LDS and VMEM on the two sides of a branch, though nothing is open."""
     text = "s_waitcnt_vscnt null, 0x0\ns_waitcnt_vscnt null, 0x0\nds_read_b32 v0, v1\n"
     assert check_waits(kernel_of(text, "gfx1010")) == ()
     assert [f.rule for f in check_waits(kernel_of(text, "gfx1030"))] == ["waits.idle"]
+    kernel = kernel_of(text, "gfx1010")
+    parent = WaitAnalysis(kernel)
+    assert [(need.needed, need.guards_hazard) for need in parent.wait_requirements()] == [(0, True)] * 2
+    lost = check_order(parent, WaitAnalysis(_without(kernel, 1), parent))
+    assert [(f.rule, f.instructions) for f in lost] == [("waits.guard", (1,))]
 
 
 def test_legacy_wait_on_gfx12() -> None:

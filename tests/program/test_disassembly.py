@@ -46,14 +46,19 @@ def test_every_compiled_object_comes_back() -> None:
 
 @pytest.mark.parametrize("name", names(".co", 2))
 def test_traced_objects_come_back(name: str) -> None:
-    """Objects without a symbol table start their code before an ELF header would end, so they move; all else stays."""
+    """Objects without a symbol table have code where our ELF header is, so it moves; all else stays."""
     if b"amdhsa" in all_files()[name]:
         _check_same(name)
         return
     program, _, again = _round_trip(name)
     assert _content(again)[".text"][1] == _content(program.image)[".text"][1]
     (old,), (new,) = program.image.descriptors.values(), again.descriptors.values()
-    assert (old.rsrc1, old.rsrc2, old.rsrc3, old.properties) == (new.rsrc1, new.rsrc2, new.rsrc3, new.properties)
+    assert (old.rsrc1, old.rsrc2, old.rsrc3, old.properties) == (
+        new.rsrc1,
+        new.rsrc2,
+        new.rsrc3,
+        new.properties,
+    )
     (kernel,) = read_program(again.data, name).kernels
     assert kernel.hash == program.kernels[0].hash
 
@@ -80,7 +85,9 @@ def test_tables_are_data_that_code_refers_to_by_name() -> None:
 def test_what_text_cannot_say_is_data_with_the_text_beside_it() -> None:
     """gfx1200/softmax has dual instructions that LLVM 22 decodes and does not assemble; the rest stays text."""
     _, text, _ = _round_trip("gfx1200/softmax.hsaco")
-    assert re.search(r"\t\.long 0x[0-9a-f]{8}, 0x[0-9a-f]{8} ; v_dual_sub_f32 v3, v3, v6 :: v_dual_sub_f32", text)
+    assert re.search(
+        r"\t\.long 0x[0-9a-f]{8}, 0x[0-9a-f]{8} ; v_dual_sub_f32 v3, v3, v6 :: v_dual_sub_f32", text
+    )
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,9 @@ def _free(block: Block) -> list[Instruction]:
     ]
 
 
-def _random_edits(kernel: Kernel, rng: random.Random, lines_used: dict[int | None, int], grow: bool) -> list[Edit]:
+def _random_edits(
+    kernel: Kernel, rng: random.Random, lines_used: dict[int | None, int], grow: bool
+) -> list[Edit]:
     edits: list[Edit] = []
     fresh = max(kernel.by_id) + 1
     for block in kernel.blocks:
@@ -102,7 +104,9 @@ def _random_edits(kernel: Kernel, rng: random.Random, lines_used: dict[int | Non
         if len(body) < 4 or rng.random() < 0.4:
             continue
         first, second, third, fourth = rng.sample(body, 4)
-        edits.append(Move(id=first.id, after=second.id) if rng.random() < 0.5 else Move(id=first.id, before=second.id))
+        edits.append(
+            Move(id=first.id, after=second.id) if rng.random() < 0.5 else Move(id=first.id, before=second.id)
+        )
         edits.append(Delete(id=third.id, text=third.text))
         if grow:
             edits += [Insert(id=fresh + n, code=_S_NOP, text="s_nop 0", before=fourth.id) for n in range(4)]
@@ -221,7 +225,7 @@ _MACRO = """\
 """
 
 
-@pytest.mark.parametrize("id_, line", [(1, 6), (2, 6), (3, 7)])
+@pytest.mark.parametrize(("id_", "line"), [(1, 6), (2, 6), (3, 7)])
 def test_what_a_macro_made_cannot_be_edited_but_other_lines_can(id_: int, line: int) -> None:
     program = _read(_MACRO)
     with pytest.raises(WriteError, match=f"k.s:{line}: .*macro or repetition"):
@@ -281,11 +285,15 @@ def test_grown_code_keeps_what_else_is_in_the_object() -> None:
     descriptor = next(s for s in again.image.symbols if s.name == "lookup_table.kd")
     assert again.kernels[0].descriptor is not None
     assert descriptor.value + again.kernels[0].descriptor.entry_offset == again.kernels[0].address
-    referred = [[i.reference.symbol for i in k.instructions if i.reference] for k in (kernel, again.kernels[0])]
+    referred = [
+        [i.reference.symbol for i in k.instructions if i.reference] for k in (kernel, again.kernels[0])
+    ]
     assert referred[0] == referred[1] != []
 
 
-@pytest.mark.parametrize("name", ["gfx942/softmax.hsaco", "gfx942/softmax.s", "gfx1100/softmax.hsaco", "gfx1100/conv1d.s"])
+@pytest.mark.parametrize(
+    "name", ["gfx942/softmax.hsaco", "gfx942/softmax.s", "gfx1100/softmax.hsaco", "gfx1100/conv1d.s"]
+)
 def test_a_changed_descriptor_takes_the_metadata_along(name: str) -> None:
     program = _open(name)
     kernel = program.kernels[0]
@@ -316,7 +324,7 @@ def test_the_prefetch_size_follows_the_code() -> None:
     assert again.descriptor.rsrc3 >> 4 & 0xFF == -(-(kernel.size + 256) // 128)
 
 
-@pytest.mark.parametrize("count, reaches", [(0x7FFF, True), (0x8000, False)])
+@pytest.mark.parametrize(("count", "reaches"), [(0x7FFF, True), (0x8000, False)])
 def test_a_branch_reaches_sixteen_bits_of_dwords(count: int, reaches: bool) -> None:
     """Backwards by `count` instructions and the branch itself, 32768 dwords at most."""
     kernel = _read("l:\ns_nop 0\ns_cbranch_scc0 l\ns_endpgm\n").kernels[0]
@@ -332,7 +340,9 @@ def test_a_branch_reaches_sixteen_bits_of_dwords(count: int, reaches: bool) -> N
 
 def test_a_branch_whose_goal_is_unknown_forbids_edits() -> None:
     program = _read("s_nop 1\ns_nop 2\n.long 0xbf850050\ns_endpgm\n")
-    data = toolchain().link(toolchain().assemble("s_nop 1\ns_nop 2\n.long 0xbf850050\ns_endpgm\n", program.source.processor))  # type: ignore[union-attr]
+    data = toolchain().link(
+        toolchain().assemble("s_nop 1\ns_nop 2\n.long 0xbf850050\ns_endpgm\n", program.source.processor)
+    )  # type: ignore[union-attr]
     image = read_program(data, "k.hsaco")
     with pytest.raises(WriteError, match="goes to no known instruction"):
         _write(image, Move(id=0, after=1))
@@ -376,5 +386,5 @@ def test_files_are_replaced_whole(tmp_path: Path) -> None:
     assert path.read_bytes() == b"two"
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert list(tmp_path.iterdir()) == [path]
-    with pytest.raises(OSError):
+    with pytest.raises(FileNotFoundError):
         write_file_atomically(tmp_path / "missing" / "k.s", b"x")

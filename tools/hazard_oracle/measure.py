@@ -13,6 +13,8 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +22,22 @@ from elftools.elf.elffile import ELFFile
 from probes import PROBES, Probe
 
 LLC = os.environ.get("LLC", "llc-22")
+_ALWAYS = ("-mtriple=amdgcn-amd-amdhsa", "-x", "mir", "-verify-machineinstrs=0")
 OUT = Path(__file__).parents[2] / "tests" / "data" / "hazard_oracle.json"
 
 
-def mir(probe: Probe, target: str) -> str:
-    body = "\n".join(f"    {line}" for line in probe.lines)
-    features = ' attributes #0 = { "target-features"="+wavefrontsize64,-wavefrontsize32" }' if probe.wave64 else ""
-    attribute = " #0" if probe.wave64 else ""
-    ir = f"define amdgpu_kernel void @probe(){attribute} {{ ret void }}"
-    indented = "\n".join("  " + line for line in (ir, features.strip()) if line)
-    return f"--- |\n{indented}\n...\n---\nname: probe\ntracksRegLiveness: false\nbody: |\n  bb.0:\n{body}\n    S_ENDPGM 0\n...\n"
+def mir(probe: Probe) -> str:
+    """The probe as a function in machine IR."""
+    body = "".join(f"    {line}\n" for line in probe.lines)
+    features = (
+        'attributes #0 = { "target-features"="+wavefrontsize64,-wavefrontsize32" }' if probe.wave64 else ""
+    )
+    declaration = f"define amdgpu_kernel void @probe(){' #0' if probe.wave64 else ''} {{ ret void }}"
+    return f"--- |\n  {declaration}\n  {features}\n...\n---\nname: probe\nbody: |\n  bb.0:\n{body}    S_ENDPGM 0\n...\n"
 
 
 def llc(text: str, target: str, *options: str) -> bytes | None:
-    command = [LLC, "-mtriple=amdgcn-amd-amdhsa", f"-mcpu={target}", "-x", "mir", *options, "-o", "-", "-"]
+    command = [LLC, *_ALWAYS, f"-mcpu={target}", *options, "-o", "-", "-"]
     done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
     if done.returncode != 0:
         print(done.stderr.decode()[:300], file=sys.stderr)
@@ -42,31 +46,25 @@ def llc(text: str, target: str, *options: str) -> bytes | None:
 
 
 def inserted(text: str, target: str, probe: Probe) -> dict[str, Any] | None:
-    """What stands before the last instruction that was not there before."""
+    """What LLVM put among the probe's instructions: wait states, or the opcode of another instruction."""
     out = llc(text, target, "-run-pass=post-RA-hazard-rec")
     if out is None:
         return None
-    lines = [line.strip() for line in out.decode().split("body:")[1].splitlines()]
-    lines = [line for line in lines if "=" in line or re.match(r"[A-Z]", line)]
-    before = [re.sub(r"\W", "", line) for line in probe.lines]
-    states, other = 0, ""
-    for line in lines:
-        nop = re.match(r"S_NOP (\d+)", line)
-        opcode = re.search(r"\b([VS]_[A-Z0-9_]+)", line)
-        known = opcode is not None and any(opcode[1] in own for own in probe.lines)
-        if nop and not any(own.startswith("S_NOP") for own in probe.lines):
-            states += int(nop[1]) + 1
-        elif opcode is not None and opcode[1] not in ("S_ENDPGM",) and (not known or len(lines) - 1 > len(before)):
-            other = opcode[1] if not known else other
-    if not other and states == 0 and len(lines) > len(probe.lines) + 1:
-        other = "repeated opcode"
-    return {"wait_states": states, "inserted": other}
+    found = Counter(_opcodes(out.decode().split("body:")[1].splitlines()))
+    found -= Counter(_opcodes(probe.lines)) + Counter(["S_ENDPGM"])
+    nops = [opcode for opcode in found.elements() if opcode.startswith("S_NOP")]
+    others = [opcode for opcode in found.elements() if not opcode.startswith("S_NOP")]
+    return {"wait_states": sum(int(nop.split()[1]) + 1 for nop in nops), "inserted": " ".join(others)}
+
+
+def _opcodes(lines: Iterable[str]) -> list[str]:
+    """Opcodes; an S_NOP with its operand."""
+    found = (re.search(r"\b(S_NOP \d+|[A-Z][A-Z0-9]*_\w+)", line) for line in lines)
+    return [match[1] for match in found if match is not None]
 
 
 def code(text: str, target: str) -> bytes | None:
-    out = llc(
-        text, target, "-start-after=post-RA-hazard-rec", "-filetype=obj", "-amdgpu-enable-delay-alu=0"
-    )
+    out = llc(text, target, "-start-after=post-RA-hazard-rec", "-filetype=obj", "-amdgpu-enable-delay-alu=0")
     if out is None:
         return None
     section = ELFFile(io.BytesIO(out)).get_section_by_name(".text")
@@ -77,7 +75,7 @@ def main() -> None:
     rows = []
     for probe in PROBES:
         for target in probe.targets:
-            text = mir(probe, target)
+            text = mir(probe)
             machine, answer = code(text, target), inserted(text, target, probe)
             if machine is None or answer is None:
                 print(f"no answer: {probe.name} {target}", file=sys.stderr)

@@ -103,7 +103,7 @@ RDNA_PATTERNS = (
     Probe("smem-salu-valu-write", RDNA[:2], ("$sgpr0 = S_LOAD_DWORD_IMM $sgpr8_sgpr9, 0, 0", "$sgpr20 = S_MOV_B32 0", _FIRST_LANE)),
     Probe("smem-nop-valu-write", RDNA[:2], ("$sgpr0 = S_LOAD_DWORD_IMM $sgpr8_sgpr9, 0, 0", "S_NOP 0", _FIRST_LANE)),
     Probe("exec-read-cmpx", RDNA[:2], ("$sgpr0 = S_MOV_B32 $exec_lo", _CMPX_NOSDST)),
-    Probe("exec-read-cmp-cmpx", RDNA[:2], ("$sgpr0 = S_MOV_B32 $exec_lo", f"V_CMP_EQ_U32_e32 {registers(0)}, {registers(1)}, implicit-def $vcc_lo{_EXEC}", _CMPX_NOSDST)),
+    Probe("exec-read-cmp-cmpx", RDNA[:2], ("$sgpr0 = S_MOV_B32 $exec_lo", f"$sgpr30 = V_CMP_EQ_U32_e64 {registers(0)}, {registers(1)}{_EXEC}", _CMPX_NOSDST)),
     Probe("exec-read-mov-cmpx", RDNA[:2], ("$sgpr0 = S_MOV_B32 $exec_lo", mov(9), _CMPX_NOSDST)),
     Probe("mask-salu-write", ("gfx1100", "gfx1151"), (f"{registers(3)} = V_CNDMASK_B32_e64 0, {registers(1)}, 0, {registers(2)}, $sgpr0_sgpr1{_EXEC}", "$sgpr0 = S_MOV_B32 0", "$sgpr2 = S_MOV_B32 $sgpr0"), wave64=True),
     Probe("partial-forwarding", ("gfx1100", "gfx1151"), (mov(1), "$exec = S_MOV_B64 -1", mov(2), add(3, registers(1), 2)), wave64=True),
@@ -131,9 +131,7 @@ _MATRIX = (
 
 def _mfma(shape: str, width: int, size: int, to: int, first: int, accumulator: int) -> str:
     a, b = registers(first, width), registers(124, width)
-    return (
-        f"{registers(to, size)} = V_MFMA_{shape}_vgprcd_e64 {a}, {b}, {registers(accumulator, size)}, 0, 0, 0{_MODE}"
-    )
+    return f"{registers(to, size)} = V_MFMA_{shape}_vgprcd_e64 {a}, {b}, {registers(accumulator, size)}, 0, 0, 0{_MODE}"
 
 
 def _matrix_probes() -> list[Probe]:
@@ -173,7 +171,7 @@ def _matrix_probes() -> list[Probe]:
 
 def _dot(kind: str, to: int, a: int, b: int, c: int) -> str:
     sources = f"8, {registers(a)}, 8, {registers(b)}, 8, {registers(c)}"
-    return f"{registers(to)} = V_{kind} {sources}, 0, 0, 0, 0, 0{_EXEC}"
+    return f"{registers(to)} = V_{kind} {sources}, 0, 0, 0{_EXEC}"
 
 
 def _acc_probes() -> list[Probe]:
@@ -188,6 +186,7 @@ def _acc_probes() -> list[Probe]:
         Probe("valu-acc-write", target, (mov(9), write)),
     ]
     for shape, size in (("4X4X4F16", 4), ("16X16X16F16", 4), ("32X32X8F16", 16)):
+
         def op(to: int, accumulator: int, shape: str = shape, size: int = size) -> str:
             d, c = registers(to, size, "agpr"), registers(accumulator, size, "agpr")
             return f"{d} = V_MFMA_F32_{shape}_e64 {registers(10, 2)}, {registers(12, 2)}, {c}, 0, 0, 0{_MODE}"
@@ -210,7 +209,10 @@ def _wmma_probes() -> list[Probe]:
         return f"early-clobber {registers(to, size)} = {name} {text}, 0, 0{more}{_EXEC}"
 
     found = []
-    for target, name, width in (("gfx1100", "V_WMMA_F32_16X16X16_F16_twoaddr_w32", 8), ("gfx1200", "V_WMMA_F32_16X16X16_F16_w32_twoaddr", 4)):
+    for target, name, width in (
+        ("gfx1100", "V_WMMA_F32_16X16X16_F16_twoaddr_w32", 8),
+        ("gfx1200", "V_WMMA_F32_16X16X16_F16_w32_twoaddr", 4),
+    ):
         first = wmma(0, 40, 0, name, width)
         second = wmma(16, 0, 16, name, width)
         found += [
@@ -218,7 +220,25 @@ def _wmma_probes() -> list[Probe]:
             Probe("wmma-src-a-apart", (target,), (first, mov(90), second)),
             Probe("wmma-chain", (target,), (first, first)),
         ]  # fmt: skip
-    return found
+    return found + _coexecution_probes()
+
+
+def _coexecution_probes() -> list[Probe]:
+    target = ("gfx1250",)
+
+    def wmma(to: int, a: int, c: int) -> str:
+        sources = f"8, {registers(a, 8)}, 8, {registers(60, 8)}, 8, {registers(c, 8)}"
+        return f"early-clobber {registers(to, 8)} = V_WMMA_F32_16X16X32_F16_w32_twoaddr {sources}, 0, 0, 0, 0{_EXEC}"
+
+    first, nops = wmma(0, 20, 0), [mov(90 + place) for place in range(4)]
+    return [
+        Probe("coexecution-src-a", target, (first, wmma(40, 0, 40))),
+        Probe("coexecution-valu-read", target, (first, add(90, registers(0)))),
+        Probe("coexecution-valu-overwrite", target, (first, mov(1))),
+        Probe("coexecution-src-a-overwrite", target, (first, mov(20))),
+        Probe("coexecution-four-between", target, (first, *nops, mov(1))),
+        Probe("coexecution-four-before-src-a", target, (first, *nops, wmma(40, 0, 40))),
+    ]
 
 
 PROBES: tuple[Probe, ...] = (*GENERAL, *RDNA_PATTERNS, *_matrix_probes(), *_acc_probes(), *_wmma_probes())

@@ -239,6 +239,13 @@ class HazardRules:
         """A row by its id. Raises KeyError."""
         return self._by_id[rule]
 
+    def measured(self, row: SequenceRow, counts: tuple[int, ...]) -> tuple[int, int]:
+        """Wait states found and needed, if time ends the row's danger; else (0, 0)."""
+        for end, count in zip(row.until, counts, strict=False):
+            if end.anything:
+                return count, end.times
+        return 0, 0
+
     def _work_out(self, decoded: Decoded) -> Facts:
         view = _View(decoded, self._words(decoded), {})
         kind = self._kind(decoded.mnemonic, view.words)

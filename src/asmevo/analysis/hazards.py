@@ -60,8 +60,8 @@ __all__ = ["HazardAnalysis", "NopSlack", "Violation", "analyse_hazards", "nop_sl
 class Violation:
     """A producer and a consumer too close together.
 
-    `found` and `needed` count wait states; where the consumer waits by itself (LDS direct loads) `found` is
-    what it waits for and `needed` the most that is safe; else both are 0. `registers` is the set of units
+    `found` and `needed` count wait states, in sequence rows that time ends; where the consumer waits by itself
+    (LDS direct loads) `found` is what it waits for and `needed` the most that is safe; else both are 0. `registers` is the set of units
     that ties the two together, 0 if none do. `softened`: the row's reason why this one is only a warning.
     """
 
@@ -229,13 +229,15 @@ class _Front:
         row, counts = self.rules.sequences[part.row], self._counts(part.row, pending)
         if counts is None:
             return None
-        most = 0 if pending.zero or not row.counted else counts[0]
-        if row.counted and part.waits_for <= most:
-            return None
-        soft = row.softens is not None and counts[-1] >= row.softens.after.times
+        found, needed = self.rules.measured(row, counts)
+        if row.counted:
+            found, needed = part.waits_for, 0 if pending.zero else counts[0]
+            if found <= needed:
+                return None
+        softens = row.softens if row.softens is not None and counts[-1] >= row.softens.after.times else None
         registers = pending.registers & part.checks if row.via is not None else 0
-        why = row.softens.why if soft and row.softens is not None else ""
-        return Violation(row.id, pending.instruction, instruction, part.waits_for, most, registers, why)
+        why = softens.why if softens is not None else ""
+        return Violation(row.id, pending.instruction, instruction, found, needed, registers, why)
 
     def _end_pending(self, facts: SequenceFacts) -> None:
         for row, effect in facts.effects:

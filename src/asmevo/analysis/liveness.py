@@ -34,6 +34,9 @@ may look at any. Hence `cur | oth` holds every register whose value may still be
 register outside it may be given away. `cur` alone says what the lanes at work need: the measure of
 pressure, as the others' values may share registers with it.
 
+What is not said: that a register is free of a load still under way. A loaded value that nobody reads is
+dead at once, but its register must not be used before the load has come back; the wait counters tell when.
+
 At the borders the worst is assumed: everything is live where control leaves for code that is not seen
 (return, jump through a register, call, running off the end, trap, unknown instruction), and nothing at
 s_endpgm. Where register numbers are indexed (see `dependence.renumbered_places` and the flags `indexed_*`)

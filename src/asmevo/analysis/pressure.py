@@ -126,9 +126,7 @@ def register_use(kernel: Kernel) -> RegisterUse:
             registers = operand.registers
             if registers is not None and registers.file in highest:
                 highest[registers.file] = max(highest[registers.file], registers.first + registers.count)
-    return RegisterUse(
-        highest[RegisterFile.VGPR], highest[RegisterFile.AGPR], highest[RegisterFile.SGPR]
-    )
+    return RegisterUse(highest[RegisterFile.VGPR], highest[RegisterFile.AGPR], highest[RegisterFile.SGPR])
 
 
 def allocation(target: Target, wave_size: int, descriptor: KernelDescriptor) -> Allocation:

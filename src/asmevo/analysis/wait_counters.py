@@ -109,7 +109,7 @@ class WaitNeed:
     `needed_for_registers` leaves memory order out: it is what `check_waits` holds a kernel to. Each wait is
     judged with all others as they are: weaken one, then ask again.
     `first_consumer` is the instruction that first relies on it, in breadth-first order of blocks.
-    `guards_hazard`: the instruction may have to stay, for it breaks up a hazard by being there.
+    `guards_hazard`: the instruction may break up a hazard by being there; then `needed` is `present`.
     """
 
     instruction: int
@@ -123,7 +123,7 @@ class WaitNeed:
     @property
     def is_redundant(self) -> bool:
         """Whether the counter may be left out of this wait."""
-        return self.needed is None and not self.guards_hazard
+        return self.needed is None
 
     @property
     def slack(self) -> int | None:
@@ -426,6 +426,17 @@ class WaitAnalysis:
         }
 
     @property
+    def hazard_guards(self) -> frozenset[int]:
+        """Ids of waits that may be there to break up a hazard."""
+        waits = (
+            self.kernel.blocks[block].instructions[place]
+            for block, summary in enumerate(self._summaries)
+            for place, effect in summary.events
+            if effect.is_wait
+        )
+        return frozenset(wait.id for wait in waits if guards_hazard(wait.decoded, self.target))
+
+    @property
     def unknown_instructions(self) -> tuple[Instruction, ...]:
         """Those without a meaning, in the order of the code."""
         return tuple(
@@ -519,7 +530,7 @@ class WaitAnalysis:
         """What each block's end demands, by lane."""
         flow = self.flow
         behind: list[list[Demand]] = [self._at_exit(block) for block in range(len(self.kernel.blocks))]
-        waiting = deque(reversed(range(len(behind))))
+        waiting = deque([*reversed(flow.reverse_postorder), *flow.unreachable])
         queued = set(waiting)
         while waiting:
             block = waiting.popleft()
@@ -612,6 +623,7 @@ class WaitAnalysis:
         consumer = None if needed is None else self._first_consumer(block, place, counter, things)
         wait = self.kernel.blocks[block].instructions[place]
         guards = guards_hazard(wait.decoded, self.target)
+        needed = present if guards else needed
         return WaitNeed(wait.id, counter, present, needed, for_registers, consumer, guards)
 
     def _weakest(
@@ -897,10 +909,15 @@ def _merge_demands(into: list[Demand], more: list[Demand]) -> bool:
     """Adds demands to those behind a block; whether that changed anything."""
     changed = False
     for demand, new in zip(into, more, strict=True):
-        for threshold, mask in new.items():
-            known = union(other for at, other in demand.items() if at >= threshold)
-            if mask & ~known:
-                demand[threshold] = demand.get(threshold, 0) | mask
+        if not new:
+            continue
+        known = 0
+        for threshold in sorted(demand.keys() | new.keys(), reverse=True):
+            known |= demand.get(threshold, 0)
+            added = new.get(threshold, 0) & ~known
+            if added:
+                demand[threshold] = demand.get(threshold, 0) | added
+                known |= added
                 changed = True
     return changed
 
@@ -912,3 +929,9 @@ def _union_of(state: list[list[int]]) -> int:
 def wait_requirements(kernel: Kernel) -> tuple[WaitNeed, ...]:
     """See `WaitAnalysis.wait_requirements`."""
     return WaitAnalysis(kernel).wait_requirements()
+
+
+def is_redundant(kernel: Kernel, wait: int) -> bool:
+    """Whether a wait instruction (an id) may go, all others staying as they are; False for other ids."""
+    needs = [need for need in wait_requirements(kernel) if need.instruction == wait]
+    return bool(needs) and all(need.is_redundant for need in needs)

@@ -50,7 +50,7 @@ def _lack(violation: Violation) -> tuple[bool, int]:
 
 def _finding(analysis: HazardAnalysis, violation: Violation) -> Finding:
     row = analysis.rules.row(violation.rule)
-    if isinstance(row, WaitStateRow):
+    if isinstance(row, WaitStateRow) or violation.needed > violation.found:
         missing, mend = _wait_states(violation)
     else:
         missing, mend = _sequence(row, violation)
@@ -92,7 +92,9 @@ def _sequence(row: SequenceRow | PartialForwarding, violation: Violation) -> tup
     if isinstance(row, SequenceRow) and row.counted:
         missing = f"needs {row.counted} of {violation.needed} or lower, found {violation.found}"
         return missing, f"lower {row.counted} of {place} to {violation.needed}"
-    return f"nothing between them ends it, as {row.mend} does", f"insert {row.mend} before {place}"
+    times = row.until[0].times if isinstance(row, SequenceRow) and len(row.until) == 1 else 1
+    mend = row.mend if times == 1 else f"{times} times {row.mend}"
+    return f"nothing between them ends it, as {mend} does", f"insert {mend} before {place}"
 
 
 def _high_shifts(analysis: HazardAnalysis) -> Iterator[Finding]:

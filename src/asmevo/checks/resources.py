@@ -334,9 +334,7 @@ def _path_to(flow: ControlFlow, goal: int) -> tuple[int, ...]:
 
 _ALL = -1  # every unit
 _SET_AT_LAUNCH = (
-    EXEC_MASK
-    | file_mask(RegisterFile.TTMP)
-    | (file_mask(RegisterFile.NAMED) & ~(VCC_MASK | SCC_MASK))
+    EXEC_MASK | file_mask(RegisterFile.TTMP) | (file_mask(RegisterFile.NAMED) & ~(VCC_MASK | SCC_MASK))
 )
 
 
@@ -517,8 +515,10 @@ def _early_end(kernel: Kernel, flow: ControlFlow, block: int) -> bool:
     goals = {index for label, index in kernel.block_of_label.items() if label == branch.target}
     taken = {block + 1} if branch.mnemonic == "s_cbranch_vccz" else goals
     others = set(flow.successors[block]) - taken
-    return bool(taken & set(flow.successors[block])) and bool(others) and all(
-        flow.exits[each] is Exit.ENDS and _does_nothing(kernel.blocks[each]) for each in taken
+    return (
+        bool(taken & set(flow.successors[block]))
+        and bool(others)
+        and all(flow.exits[each] is Exit.ENDS and _does_nothing(kernel.blocks[each]) for each in taken)
     )
 
 

@@ -15,7 +15,7 @@ The facts come from `analysis.wait_counters`; this file turns them into findings
 
 Memory order is relative: which accesses *should* be over at a barrier the code does not say, except for LDS
 writes. So `check_order` compares a candidate with its parent and reports accesses that may now be under way
-where they could not be before.
+where they could not be before (waits.order, warning), and lost waits that broke up a hazard (waits.guard).
 """
 
 from __future__ import annotations
@@ -56,15 +56,28 @@ def check_order(parent: WaitAnalysis, candidate: WaitAnalysis) -> tuple[Finding,
     """Accesses that may be under way at barriers, atomics, stores or cache operations but were not before.
 
     Instructions are matched by id. A point of order that the parent had not is judged as if all was settled
-    there before.
+    there before. A wait that may break up a hazard by being there (`guards_hazard`) must still be there.
     """
     before = parent.order_points()
-    found = []
+    lost = parent.hazard_guards - candidate.hazard_guards
+    found = [_lost_guard(parent.kernel, each) for each in sorted(lost)]
     for point, accesses in candidate.order_points().items():
         new = sorted(accesses - before.get(point, frozenset()))
         if new:
             found.append(_new_order(candidate.kernel, point, new))
     return tuple(found)
+
+
+def _lost_guard(parent: Kernel, guard: int) -> Finding:
+    return Finding(
+        rule="waits.guard",
+        severity=Severity.WARNING,
+        kernel=parent.name,
+        message=f"{_name(parent.by_id[guard])} is gone; it may have kept LDS and vector memory accesses on "
+        "the two sides of a branch apart",
+        instructions=(guard,),
+        missing=parent.by_id[guard].text,
+    )
 
 
 def _new_order(kernel: Kernel, point: int, new: list[int]) -> Finding:

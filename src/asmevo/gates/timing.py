@@ -1,9 +1,8 @@
 """The timing gate: a candidate must be predicted to be faster, by more than nothing in particular.
 
 The cycle model is asked twice, for a lone wave on the SIMD (what latency costs) and for as many waves as
-occupancy allows, up to a few (what throughput costs). A candidate that gains in one and loses in the other by
-more is no gain. The smallest gain that counts is `MINIMUM_GAIN`, since smaller differences are below what the
-model can tell apart.
+occupancy allows, up to a few (what throughput costs). The mean must gain at least `MINIMUM_GAIN`, and neither
+may lose as much, since smaller differences are below what the model can tell apart.
 """
 
 from __future__ import annotations
@@ -24,10 +23,25 @@ _MOST_WAVES = 4
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Estimates by number of waves on the SIMD, and the gain against the parent's (share of cycles saved)."""
+    """Estimates by number of waves on the SIMD, and cycles as a share of the parent's for each of them."""
 
     estimates: tuple[Estimate, ...]
-    gain: float
+    ratios: tuple[float, ...]
+
+    @property
+    def gain(self) -> float:
+        """Share of cycles saved, by the geometric mean over the numbers of waves."""
+        return 1.0 - math.prod(self.ratios) ** (1.0 / len(self.ratios))
+
+    @property
+    def loses(self) -> bool:
+        """Whether some number of waves is slower by more than the model can tell apart."""
+        return any(ratio > 1.0 + MINIMUM_GAIN for ratio in self.ratios)
+
+    @property
+    def cost(self) -> float:
+        """What a search minimises: the mean share of cycles, with every loss counted once more."""
+        return 1.0 - self.gain + sum(max(ratio - 1.0, 0.0) for ratio in self.ratios)
 
 
 class TimingGate:
@@ -45,10 +59,10 @@ class TimingGate:
         return [estimate(kernel, waves=n, memory=self.memory) for n in self.waves]
 
     def predict(self, kernel: Kernel) -> Prediction:
-        """The estimates of a version, and its gain: the geometric mean over the numbers of waves."""
+        """The estimates of a version, against the parent's."""
         found = self._estimates(kernel)
-        ratios = [new.cycles / old.cycles for new, old in zip(found, self.parent, strict=True)]
-        return Prediction(tuple(found), 1.0 - math.prod(ratios) ** (1.0 / len(ratios)))
+        ratios = tuple(new.cycles / old.cycles for new, old in zip(found, self.parent, strict=True))
+        return Prediction(tuple(found), ratios)
 
     def judge(self, candidate: Candidate) -> Verdict:
         """See Gate.judge."""
@@ -60,5 +74,6 @@ class TimingGate:
         words = ", ".join(f"{old.cycles:.0f} to {new.cycles:.0f} with {n}" for n, old, new in pairs)
         reason = f"predicted cycles {words} wave{'s' if self.waves[-1] > 1 else ''} a SIMD (a model)"
         evidence = {"gain": round(prediction.gain, 6), "waves": list(self.waves), "is_model": True}
-        kind = VerdictKind.ACCEPTED if prediction.gain >= MINIMUM_GAIN else VerdictKind.REJECTED
+        gains = prediction.gain >= MINIMUM_GAIN and not prediction.loses
+        kind = VerdictKind.ACCEPTED if gains else VerdictKind.REJECTED
         return Verdict(self.name, kind, reason, evidence=evidence)

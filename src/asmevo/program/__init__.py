@@ -1,4 +1,4 @@
-"""Programs: code objects and assembly text read into kernels of decoded instructions, edited, written back."""
+"""Programs: code objects and assembly text read into kernels of instructions, edited, written back."""
 
 from asmevo.program.disassembly import assemble_text, disassemble
 from asmevo.program.encoding import encode_kernel

@@ -13,15 +13,17 @@ from bisect import bisect_right
 from dataclasses import dataclass, replace
 
 from asmevo.program.codeobject import CodeObject
+from asmevo.program.dual import respell_duals
 from asmevo.program.errors import UnreadableProgramError
+from asmevo.program.prefetch import prefetch_lines
 from asmevo.program.source import SourceText
 from asmevo.program.statements import LineKind, scan_lines
+from asmevo.target import load_target, parse_target_id
 from asmevo.toolchain import AssemblyError, Diagnostic, toolchain
 
 _MEASURES = ".asmevo.measures"
 _LINE_LABEL = "asmevo.line."
 _PREFETCH = "instprefsize("
-_PREFETCH_LINE_BYTES = 128  # LLVM AMDGPUBaseInfo getInstCacheLineSize: 128 bytes from gfx11 on
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +44,25 @@ def assemble_source(source: SourceText, file: str) -> AssembledSource:
 
 
 def assemble_first(variants: list[SourceText], file: str) -> AssembledSource:
-    """The object of the first variant that assembles. Raises UnreadableProgramError about the likeliest one."""
+    """The object of the first variant that assembles; UnreadableProgramError about the likeliest if none does."""
     refusals: list[UnreadableProgramError] = []
     for variant in variants:
         try:
-            return assemble_source(variant, file)
+            return _assemble_newer(variant, file)
         except AssemblyError as error:
             refusals.append(explain_refusal(error, variant, file))
     raise refusals[0]
+
+
+def _assemble_newer(source: SourceText, file: str) -> AssembledSource:
+    """The object of a text that a newer compiler may have written. Raises AssemblyError."""
+    try:
+        return assemble_source(source, file)
+    except AssemblyError as error:
+        respelled = respell_duals(source.assembled, source.scanned, error, source.processor)
+        if respelled is None:
+            raise
+        return assemble_source(replace(source, assembled=respelled), file)
 
 
 def explain_refusal(error: AssemblyError, source: SourceText, file: str) -> UnreadableProgramError:
@@ -59,7 +72,7 @@ def explain_refusal(error: AssemblyError, source: SourceText, file: str) -> Unre
     statement = lines[first.line - 1].strip() if 0 < first.line <= len(lines) else ""
     words = f"LLVM refuses `{statement}`: {first.message}" if statement else first.message
     if "v_dual_" in statement:
-        words += " (a newer compiler wrote this text; pass its code object, .hsaco or .co, instead)"
+        words += "; a newer compiler's text is best passed as its code object (.hsaco, .co)"
     elif len(error.diagnostics) > 1:
         words += f" (and {len(error.diagnostics) - 1} more)"
     return UnreadableProgramError(file, words, first.line if statement else None)
@@ -68,7 +81,9 @@ def explain_refusal(error: AssemblyError, source: SourceText, file: str) -> Unre
 def _measure(source: SourceText, text: str, measures: list[str], file: str) -> list[int]:
     """The values of expressions that the text's end knows, read back from a section that linkers drop."""
     quads = "".join(f"\t.quad {measure}\n" for measure in measures)
-    data = toolchain().assemble(f'{text}\n\t.section {_MEASURES},"e",@progbits\n{quads}', source.processor, file)
+    data = toolchain().assemble(
+        f'{text}\n\t.section {_MEASURES},"e",@progbits\n{quads}', source.processor, file
+    )
     section = next(section for section in CodeObject(data, file).sections if section.name == _MEASURES)
     return list(struct.unpack_from(f"<{len(measures)}Q", section.data))
 
@@ -96,11 +111,11 @@ def _replace_prefetch(text: str, numbers: list[int]) -> str:
 
 
 def _measure_prefetch(source: SourceText, expressions: list[tuple[int, int, str]], file: str) -> list[int]:
-    """What newer compilers mean by `instprefsize(bytes)`: instruction cache lines, as many as the field can say."""
+    """What the text's `instprefsize()` come to."""
     plain = _replace_prefetch(source.assembled, [0] * len(expressions))
     sizes = _measure(source, plain, [argument for _, _, argument in expressions], file)
-    most = (1 << (8 if source.gpu.startswith("gfx12") else 6)) - 1
-    return [min(-(-size // _PREFETCH_LINE_BYTES), most) for size in sizes]
+    target = load_target(parse_target_id(source.gpu).name)
+    return [prefetch_lines(size, target) or 0 for size in sizes]
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,8 @@ def unbundle(data: bytes, file: str) -> tuple[bytes, str]:
     if len(gpus) != 1:
         listed = ", ".join(name for name, _ in entries) or "nothing"
         many = "several AMDGPU code objects" if gpus else "no AMDGPU code object"
-        words = f"an offload bundle with {many}; unpack one with clang-offload-bundler --unbundle; it holds: {listed}"
-        raise NotAProgramError(file, words)
+        unpack = "unpack one with clang-offload-bundler --unbundle"
+        raise NotAProgramError(file, f"an offload bundle with {many}; {unpack}; it holds: {listed}")
     name, content = gpus[0]
     return content, f"{file}: an offload bundle; its entry {name} was read"
 
@@ -47,7 +47,9 @@ def _entries(data: bytes, file: str) -> list[tuple[str, bytes]]:
             place += 24
             if place + length > len(data) or offset + size > len(data):
                 raise UnreadableProgramError(file, "a damaged or cut-off offload bundle")
-            found.append((data[place : place + length].decode(errors="replace"), data[offset : offset + size]))
+            found.append(
+                (data[place : place + length].decode(errors="replace"), data[offset : offset + size])
+            )
             place += length
         return found
     except struct.error as error:

@@ -32,7 +32,10 @@ _CODE_ALIGNMENT = 256  # bytes; kernel descriptor, KERNEL_CODE_ENTRY_BYTE_OFFSET
 _NAMELESS = "kernel"
 
 _FOREIGN = (
-    (b"__CLANG_OFFLOAD_BUNDLE__", "an offload bundle; unpack the code object first (clang-offload-bundler --unbundle)"),
+    (
+        b"__CLANG_OFFLOAD_BUNDLE__",
+        "an offload bundle; unpack the code object first (clang-offload-bundler --unbundle)",
+    ),
     (b"CCOB", "a compressed offload bundle; unpack the code object first (clang-offload-bundler --unbundle)"),
     (b"MZ", "a Windows executable"),
     (b"!<arch>", "an archive; extract the object first"),
@@ -92,7 +95,7 @@ class Relocation:
 
 
 class CodeObject:
-    """A code object or relocatable object. Raises NotAProgramError or UnreadableProgramError on making one."""
+    """A code object or relocatable object. Making one raises NotAProgramError or UnreadableProgramError."""
 
     def __init__(self, data: bytes, file: str) -> None:
         self.data = data
@@ -100,8 +103,17 @@ class CodeObject:
         self._refuse_foreign()
         try:
             self._read()
-        except (ELFError, ValueError, KeyError, IndexError, UnicodeDecodeError, AttributeError, TypeError) as error:
-            raise UnreadableProgramError(file, f"a damaged or cut-off ELF file ({error})") from error
+        except (
+            ELFError,
+            ValueError,
+            KeyError,
+            IndexError,
+            UnicodeDecodeError,
+            AttributeError,
+            TypeError,
+        ) as error:
+            words = f"a damaged or cut-off ELF file ({error})"
+            raise UnreadableProgramError(file, words) from error
         except (OverflowError, MemoryError, AssertionError) as error:
             raise UnreadableProgramError(file, "a damaged ELF file: a table lies outside the file") from error
 
@@ -114,7 +126,9 @@ class CodeObject:
         if not self.data.startswith(b"\x7fELF"):
             raise NotAProgramError(self.file, "neither an ELF code object nor assembly text")
         if self.data[4:6] != b"\x02\x01":
-            raise NotAProgramError(self.file, "an ELF file, but not a 64-bit little-endian one, so no AMDGPU code object")
+            raise NotAProgramError(
+                self.file, "an ELF file, but not a 64-bit little-endian one, so no AMDGPU code object"
+            )
 
     def _read(self) -> None:
         elf = ELFFile(io.BytesIO(self.data))
@@ -136,7 +150,9 @@ class CodeObject:
         size, offset = int(header["sh_size"]), int(header["sh_offset"])
         occupied = header["sh_type"] not in ("SHT_NOBITS", "SHT_NULL")
         if occupied and offset + size > len(self.data):
-            raise UnreadableProgramError(self.file, f"the file is cut off inside section {section.name or index}")
+            raise UnreadableProgramError(
+                self.file, f"the file is cut off inside section {section.name or index}"
+            )
         return Section(
             index=index,
             name=section.name,
@@ -151,7 +167,9 @@ class CodeObject:
 
     def _symbols(self, elf: ELFFile) -> list[Symbol]:
         tables = [section for section in elf.iter_sections() if isinstance(section, SymbolTableSection)]
-        chosen = next((t for t in tables if t.header["sh_type"] == "SHT_SYMTAB"), tables[0] if tables else None)
+        chosen = next(
+            (t for t in tables if t.header["sh_type"] == "SHT_SYMTAB"), tables[0] if tables else None
+        )
         if chosen is None:
             return []
         return [self._symbol(symbol) for symbol in chosen.iter_symbols()]
@@ -179,13 +197,17 @@ class CodeObject:
                 if section.allocated and not section.executable and starts_code and len(found) == 1:
                     name = names[0] + _DESCRIPTOR_SUFFIX
                     size = DESCRIPTOR_SIZE
-                    found.append(Symbol(name, here, size, "OBJECT", "GLOBAL", "PROTECTED", section.index, False))
+                    found.append(
+                        Symbol(name, here, size, "OBJECT", "GLOBAL", "PROTECTED", section.index, False)
+                    )
         return found
 
     def _symbol(self, symbol: Any) -> Symbol:
         section = symbol.entry["st_shndx"]
         if isinstance(section, int) and section >= len(self.sections):
-            raise UnreadableProgramError(self.file, f"the symbol {symbol.name} lies in no section of the file")
+            raise UnreadableProgramError(
+                self.file, f"the symbol {symbol.name} lies in no section of the file"
+            )
         return Symbol(
             name=symbol.name,
             value=int(symbol.entry["st_value"]),
@@ -229,7 +251,7 @@ class CodeObject:
 
     @cached_property
     def metadata(self) -> dict[str, Any]:
-        """The metadata note as a map, empty when the file has none. Raises UnreadableProgramError when it is damaged."""
+        """The metadata note as a map, empty without one. Raises UnreadableProgramError when it is damaged."""
         raw = self.metadata_bytes
         if raw is None:
             return {}
@@ -269,7 +291,7 @@ class CodeObject:
 
     @cached_property
     def code_symbols(self) -> list[Symbol]:
-        """Functions and kernels in executable sections, by address; what a descriptor names is a kernel, too."""
+        """Functions and kernels in executable sections, by address; what a descriptor names is a kernel."""
         entries = {symbol.name for symbol in self.symbols}
         found = [
             symbol
@@ -308,7 +330,9 @@ def _notes(data: bytes) -> list[tuple[bytes, int, bytes]]:
     """(owner, type, content) of an ELF note section; a cut-off entry ends the list."""
     found, place = [], 0
     while place + 12 <= len(data):
-        owner_size, size, kind = (int.from_bytes(data[place + i : place + i + 4], "little") for i in (0, 4, 8))
+        owner_size, size, kind = (
+            int.from_bytes(data[place + i : place + i + 4], "little") for i in (0, 4, 8)
+        )
         place += 12
         owner = data[place : place + owner_size]
         place += (owner_size + 3) & ~3

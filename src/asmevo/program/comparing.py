@@ -15,7 +15,10 @@ _PADDING = frozenset({"s_code_end", "s_nop", ".long"})
 
 
 def code_difference(meant: Kernel, found: Kernel, addresses: bool) -> str:
-    """Where `found` is not `meant`, in words; "" when it is. With `addresses` references must name equal ones."""
+    """Where `found` is not `meant`, in words; "" when it is.
+
+    With `addresses` references must go to equal addresses, else to equally named ones.
+    """
     ours, theirs = meant.instructions, found.instructions
     our_labels, their_labels = block_addresses(meant, 0), block_addresses(found, 0)
     for place, (mine, other) in enumerate(zip(ours, theirs, strict=False)):

@@ -19,12 +19,24 @@ from asmevo.target import Target
 _PLAIN_NAME = re.compile(r"[A-Za-z_.$][\w.$@]*\Z")
 _WORDS_PER_LINE = 8
 _SAME_NAME_FIELDS = (
-    "user_sgpr_private_segment_buffer user_sgpr_dispatch_ptr user_sgpr_queue_ptr user_sgpr_kernarg_segment_ptr "
-    "user_sgpr_dispatch_id user_sgpr_flat_scratch_init user_sgpr_private_segment_size uses_dynamic_stack "
-    "system_sgpr_workgroup_id_x system_sgpr_workgroup_id_y system_sgpr_workgroup_id_z system_sgpr_workgroup_info "
-    "system_vgpr_workitem_id float_round_mode_32 float_round_mode_16_64 float_denorm_mode_32 "
-    "float_denorm_mode_16_64"
-).split()
+    "user_sgpr_private_segment_buffer",
+    "user_sgpr_dispatch_ptr",
+    "user_sgpr_queue_ptr",
+    "user_sgpr_kernarg_segment_ptr",
+    "user_sgpr_dispatch_id",
+    "user_sgpr_flat_scratch_init",
+    "user_sgpr_private_segment_size",
+    "uses_dynamic_stack",
+    "system_sgpr_workgroup_id_x",
+    "system_sgpr_workgroup_id_y",
+    "system_sgpr_workgroup_id_z",
+    "system_sgpr_workgroup_info",
+    "system_vgpr_workitem_id",
+    "float_round_mode_32",
+    "float_round_mode_16_64",
+    "float_denorm_mode_32",
+    "float_denorm_mode_16_64",
+)
 _FLAT_SCRATCH_FIELDS = ("user_sgpr_private_segment_buffer", "user_sgpr_flat_scratch_init")
 _EXCEPTIONS = (  # compute_pgm_rsrc2, bits 24 to 30
     "exception_fp_ieee_invalid_op",

@@ -41,9 +41,12 @@ _ADDRESS = re.compile(r"^; asmevo: section (\S+) address (0x[0-9a-f]+)$", re.M)
 _VERSION_BY_ABI = {2: 4, 3: 5, 4: 6}
 _ABI_AT = 8
 _LINKER_MADE = frozenset({".got", ".relro_padding", ".dynamic", ".note"})
-_LINKER_MADE_TYPES = frozenset(
-    "SHT_NULL SHT_DYNSYM SHT_HASH SHT_GNU_HASH SHT_DYNAMIC SHT_NOTE SHT_RELA SHT_REL SHT_SYMTAB SHT_STRTAB".split()
-)
+# fmt: off
+_LINKER_MADE_TYPES = frozenset({
+    "SHT_NULL", "SHT_DYNSYM", "SHT_HASH", "SHT_GNU_HASH", "SHT_DYNAMIC", "SHT_NOTE", "SHT_RELA",
+    "SHT_REL", "SHT_SYMTAB", "SHT_STRTAB",
+})
+# fmt: on
 _SOME_LITERAL = 0x12345678  # stands for a reference while its instruction is tried
 _DESCRIPTOR_SIZE, _ENTRY_AT, _ENTRY_SIZE = 64, 16, 8
 
@@ -145,7 +148,10 @@ def difference(old: CodeObject, new: CodeObject, addresses: bool = True) -> str:
             if section.size:
                 return f"section {section.name} is missing"
             continue
-        if _contents(old, section, addresses) != _contents(new, other, addresses) or other.size != section.size:
+        if (
+            _contents(old, section, addresses) != _contents(new, other, addresses)
+            or other.size != section.size
+        ):
             return f"section {section.name} has other bytes"
         if addresses and other.address != section.address:
             return f"section {section.name} is at {other.address:#x} instead of {section.address:#x}"
@@ -160,10 +166,10 @@ def _contents(image: CodeObject, section: Section, addresses: bool) -> bytes:
     """A section's bytes; without addresses the distances from descriptors to their kernels are blanked."""
     data = bytearray(section.data)
     for symbol in image.symbols if not addresses else []:
-        if symbol.section == section.index and symbol.name.removesuffix(".kd") in image.descriptors:
-            if symbol.name.endswith(".kd"):
-                place = image.offset_in_section(symbol) + _ENTRY_AT
-                data[place : place + _ENTRY_SIZE] = bytes(_ENTRY_SIZE)
+        name, dot, suffix = symbol.name.rpartition(".")
+        if symbol.section == section.index and dot + suffix == ".kd" and name in image.descriptors:
+            place = image.offset_in_section(symbol) + _ENTRY_AT
+            data[place : place + _ENTRY_SIZE] = bytes(_ENTRY_SIZE)
     return bytes(data)
 
 
@@ -313,7 +319,9 @@ class _Disassembly:
 
     def _instruction(self, kernel: Kernel, instruction: Instruction, places: Mapping[int, int]) -> str:
         decoded = instruction.decoded
-        if self._is_symbolic(instruction) and is_faithful(_as_probe(instruction), self.target, self.processor):
+        if self._is_symbolic(instruction) and is_faithful(
+            _as_probe(instruction), self.target, self.processor
+        ):
             assert instruction.reference is not None
             return self._reference(kernel, instruction, instruction.reference, places)
         if instruction.target is not None and is_faithful(decoded, self.target, self.processor):
@@ -368,7 +376,9 @@ class _Disassembly:
     def _descriptor(self, symbol: Symbol) -> list[str]:
         name = symbol.name.removesuffix(".kd")
         descriptor = self.image.descriptors[name]
-        edited = next((k.descriptor for k in self.kernels if k.name == name and k.descriptor is not None), None)
+        edited = next(
+            (k.descriptor for k in self.kernels if k.name == name and k.descriptor is not None), None
+        )
         descriptor = edited or descriptor
         if self.plan.blocks:
             return descriptor_block(name, descriptor, self.target)

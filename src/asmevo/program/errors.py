@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ProgramError(Exception):
-    """Base of every error about a program that was handed in; `str()` is one sentence with the file in front."""
+    """Base of every error about a program handed in; `str()` is one sentence with the file in front."""
 
     def __init__(self, file: str, words: str, line: int | None = None) -> None:
         self.file = file

@@ -58,6 +58,8 @@ def _write_code(
     filler = _S_NOP if new.target.family.value in _NO_CODE_END else _S_CODE_END
     data[start : start + old.size] = code + filler.to_bytes(4, "little") * ((old.size - size) // 4)
     moved = _moved_places(old, new)
+    if image.relocatable:
+        _refuse_pointers_into(image, section, old)
     _update_symbols(image, data, section, old, size, moved)
     if image.relocatable:
         _update_relocations(image, data, section, old, moved)
@@ -67,14 +69,28 @@ def refuse_dependence_on_place(image: CodeObject, old: Kernel, new: Kernel) -> N
     """Raises WriteError when numbers that no edit can see depend on where the kernel's instructions stand."""
     stray = fixed_branch(new)
     if stray is not None:
-        raise WriteError(image.file, f"`{stray.text}` in {new.name} goes to no known instruction, so nothing may move")
+        raise WriteError(
+            image.file, f"`{stray.text}` in {new.name} goes to no known instruction, so nothing may move"
+        )
     for instruction in new.instructions:
         reference = instruction.reference
         if reference is None or reference.open:
             continue
         if old.address < reference.address < old.address + old.size:
-            words = f"`{instruction.text}` in {new.name} takes the address of an instruction, so nothing may move"
+            words = (
+                f"`{instruction.text}` in {new.name} takes the address of an instruction, so nothing may move"
+            )
             raise WriteError(image.file, words)
+
+
+def _refuse_pointers_into(image: CodeObject, section: Section, old: Kernel) -> None:
+    """Loaded data that points into the middle of a kernel, by section and offset, would point elsewhere."""
+    for relocation in image.relocations:
+        inside = (
+            relocation.symbol == section.name and old.address < relocation.addend < old.address + old.size
+        )
+        if inside and image.sections[relocation.section].allocated:
+            raise WriteError(image.file, f"data points into {old.name}, so nothing in it may move")
 
 
 def code_section(image: CodeObject, kernel: Kernel) -> Section:
@@ -111,7 +127,9 @@ def _update_symbols(
             elif old.address < value < old.address + old.size:
                 fresh = moved.get(value)
                 if fresh is None:
-                    raise WriteError(image.file, f"a symbol names an instruction of {old.name} that was deleted")
+                    raise WriteError(
+                        image.file, f"a symbol names an instruction of {old.name} that was deleted"
+                    )
                 value = fresh
             _SYMBOL.pack_into(data, place, name, info, other, index, value, length)
 
@@ -131,7 +149,9 @@ def _update_relocations(
                 start = starts[bisect_right(starts, offset) - 1]
                 fresh = moved[start]
                 if fresh is None:
-                    raise WriteError(image.file, f"an instruction of {old.name} that needs linking was deleted")
+                    raise WriteError(
+                        image.file, f"an instruction of {old.name} that needs linking was deleted"
+                    )
                 _RELA.pack_into(data, place, offset - start + fresh, info, addend)
 
 

@@ -71,7 +71,9 @@ def _as_text(data: bytes) -> str | None:
 def _read_object(data: bytes, file: str, gpu: str | None) -> Program:
     image = CodeObject(data, file)
     if gpu is not None and (asked := _name_of(gpu, file)) != image.target_id.name:
-        raise UnreadableProgramError(file, f"the code object is for {image.target_id.name}, but {asked} was asked for")
+        raise UnreadableProgramError(
+            file, f"the code object is for {image.target_id.name}, but {asked} was asked for"
+        )
     notes = (f"{file}: {image.target_id.note}",) if image.target_id.note else ()
     return Program(file, data, image, _kernels(image), None, notes)
 
@@ -88,7 +90,9 @@ def _name_of(gpu: str, file: str) -> str:
 def _kernels(image: CodeObject, wave_size: int | None = None) -> tuple[Kernel, ...]:
     kernels = read_kernels(image, wave_size)
     if not any(kernel.instructions for kernel in kernels):
-        raise NotAProgramError(image.file, "no kernel is in it: it has no code, or no symbol says where code begins")
+        raise NotAProgramError(
+            image.file, "no kernel is in it: it has no code, or no symbol says where code begins"
+        )
     return kernels
 
 
@@ -112,7 +116,9 @@ def _linked(assembled: AssembledSource, file: str) -> tuple[CodeObject, tuple[st
     try:
         return CodeObject(toolchain().link(assembled.data), file), ()
     except LinkError as error:
-        return CodeObject(assembled.data, file), (f"{file}: not linked, addresses count from the section: {error}",)
+        return CodeObject(assembled.data, file), (
+            f"{file}: not linked, addresses count from the section: {error}",
+        )
 
 
 def _with_lines(kernel: Kernel, table: LineTable, image: CodeObject) -> Kernel:
@@ -128,5 +134,3 @@ def _with_lines(kernel: Kernel, table: LineTable, image: CodeObject) -> Kernel:
             offset += instruction.size
         blocks.append(Block(block.index, block.labels, tuple(instructions)))
     return kernel.with_blocks(tuple(blocks))
-
-

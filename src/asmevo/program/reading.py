@@ -74,13 +74,15 @@ def _wave_size(image: CodeObject, name: str, target: Target) -> int:
 
 
 def _end_of(image: CodeObject, symbol: Symbol, symbols: list[Symbol]) -> int:
-    """Where a symbol's code ends, in the symbol's own addresses; symbols without a size reach to the next one."""
+    """Where a symbol's code ends, in its own addresses; symbols without a size reach to the next one."""
     section = image.section_of(symbol)
     assert section is not None
     limit = section.size + (0 if image.relocatable else section.address)
     if symbol.size:
         return min(symbol.value + symbol.size, limit)
-    later = [other.value for other in symbols if other.section == symbol.section and other.value > symbol.value]
+    later = [
+        other.value for other in symbols if other.section == symbol.section and other.value > symbol.value
+    ]
     return min([*later, limit])
 
 
@@ -107,7 +109,9 @@ def _read_kernel(
     )
 
 
-def _decode(image: CodeObject, section: Section, start: int, end: int, context: DecodingContext) -> list[_Placed]:
+def _decode(
+    image: CodeObject, section: Section, start: int, end: int, context: DecodingContext
+) -> list[_Placed]:
     base = 0 if image.relocatable else section.address
     code = section.data[start - base : end - base]
     if len(code) % _DWORD:
@@ -144,7 +148,7 @@ class _Labels:
         self._foreign = {symbol.value: symbol.name for symbol in image.code_symbols}
 
     def of_branch(self, each: _Placed) -> str | None:
-        """The label that a branch goes to; another function's name when it leaves the kernel; None otherwise."""
+        """The label that a branch goes to, or the name of the function it leaves the kernel for."""
         distance = branch_distance(each.decoded)
         if distance is None:
             return None
@@ -155,7 +159,10 @@ class _Labels:
 def _link_references(
     image: CodeObject, section: Section, placed: list[_Placed], labels: _Labels
 ) -> list[Instruction]:
-    instructions = [Instruction(id=n, decoded=each.decoded, target=labels.of_branch(each)) for n, each in enumerate(placed)]
+    instructions = [
+        Instruction(id=n, decoded=each.decoded, target=labels.of_branch(each))
+        for n, each in enumerate(placed)
+    ]
     if image.relocatable:
         return _open_references(image, section, placed, instructions)
     for place, each in enumerate(placed):
@@ -164,8 +171,10 @@ def _link_references(
     return instructions
 
 
-def _follow_getpc(image: CodeObject, placed: list[_Placed], instructions: list[Instruction], place: int) -> None:
-    """Finds `add low, low, literal` and `addc high, high, literal` behind a `s_getpc_b64` in straight code."""
+def _follow_getpc(
+    image: CodeObject, placed: list[_Placed], instructions: list[Instruction], place: int
+) -> None:
+    """Finds `add low, literal` and `addc high, literal` behind a `s_getpc_b64` in straight code."""
     pair = placed[place].decoded.operands[0].registers
     if pair is None or pair.file is not RegisterFile.SGPR:
         return

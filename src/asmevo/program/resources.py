@@ -13,11 +13,9 @@ from typing import Any
 from asmevo.program.descriptor import KernelDescriptor
 from asmevo.program.directives import descriptor_fields
 from asmevo.program.kernel import Kernel
+from asmevo.program.prefetch import prefetch_lines, said_lines, with_lines
 from asmevo.target import Target
 
-PREFETCH_LINE = 128  # bytes; LLVM AMDGPUBaseInfo getInstCacheLineSize from gfx11 on
-# Width of the descriptor's inst_pref_size (compute_pgm_rsrc3 from bit 4): user guide, gfx11 and gfx12 tables.
-_PREFETCH_SHIFT, _PREFETCH_WIDTH = 4, {"gfx11": 6, "gfx12": 8, "gfx1250": 8}
 _SIZES = {
     ".group_segment_fixed_size": "group_segment_fixed_size",
     ".private_segment_fixed_size": "private_segment_fixed_size",
@@ -53,16 +51,11 @@ def _followed(
 
 
 def with_prefetch_size(old: Kernel, new: Kernel) -> Kernel:
-    """`new` with as many instruction cache lines to prefetch as its code has, where that is what `old` says."""
-    width = _PREFETCH_WIDTH.get(new.target.family.value)
-    if width is None or old.descriptor is None or new.descriptor is None:
+    """`new` prefetching as many cache lines as its code has, where that is what `old` does for its own."""
+    if old.descriptor is None or new.descriptor is None:
         return new
-    said, wanted = (each.rsrc3 >> _PREFETCH_SHIFT & (1 << width) - 1 for each in (old.descriptor, new.descriptor))
-    lines = _prefetch_lines(new.code_size(), width)
-    if said != wanted or said != _prefetch_lines(old.code_size(), width) or said == lines:
+    lines = prefetch_lines(new.code_size(), new.target)
+    said, wanted = said_lines(old.descriptor, old.target), said_lines(new.descriptor, new.target)
+    if lines is None or said != wanted or said != prefetch_lines(old.code_size(), old.target):
         return new
-    return replace(new, descriptor=new.descriptor.with_bits("rsrc3", _PREFETCH_SHIFT, width, lines))
-
-
-def _prefetch_lines(size: int, width: int) -> int:
-    return min(-(-size // PREFETCH_LINE), (1 << width) - 1)
+    return replace(new, descriptor=with_lines(new.descriptor, lines, new.target)) if said != lines else new

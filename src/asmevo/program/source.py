@@ -24,7 +24,9 @@ _WAVE_IN_METADATA = re.compile(r"^[ \t-]*\.wavefront_size:[ \t]+(32|64)\b", re.M
 _HALF_REGISTER = re.compile(r"\bv(\d+|\[[^\]\n]*\])\.[lh]\b")
 _OUR_WAVE = re.compile(r"^; asmevo: wavefront size (32|64)$", re.M)
 _OUR_HALVES = re.compile(r"^; asmevo: 16-bit halves$", re.M)
-_DEPCTR = re.compile(r"\b(s_wait_alu|s_waitcnt_depctr)([ \t]+)((?:depctr_\w+\([ \t]*\w+[ \t]*\)[ \t,&|]*)+)", re.I)
+_DEPCTR = re.compile(
+    r"\b(s_wait_alu|s_waitcnt_depctr)([ \t]+)((?:depctr_\w+\([ \t]*\w+[ \t]*\)[ \t,&|]*)+)", re.I
+)
 # Hardware registers that this LLVM does not know by name; number as llvm-mc 22.1.8 encodes it.
 _HARDWARE_REGISTERS = {"HW_REG_WAVE_SCHED_MODE": 26}
 _HARDWARE_REGISTER = re.compile(rf"\bhwreg\(\s*({'|'.join(_HARDWARE_REGISTERS)})\b")
@@ -36,12 +38,12 @@ _FOREIGN_TEXT = tuple(
     (re.compile(pattern, re.M), words)
     for pattern, words in (
         (
-            r"^[ \t]*\.(amdcl2?|rocm|gallium|gpu[ \t]+\w+|kernel[ \t]+\w+|config|driver_version|arch_minor)[ \t]*$",
+            r"^[ \t]*\.(amdcl2?|rocm|gallium|gpu[ \t]+\w+|kernel[ \t]+\w+|config|driver_version)[ \t]*$",
             "assembly for CLRX, not in LLVM's syntax; assemble it with clrxasm and pass the code object",
         ),
-        (r"^[ \t]*\.version[ \t]+\d+\.\d+(.|\n)*^[ \t]*\.target[ \t]+sm_", "NVIDIA PTX, not AMDGPU assembly"),
+        (r"^[ \t]*\.target[ \t]+sm_\d", "NVIDIA PTX, not AMDGPU assembly"),
         (
-            r"^(; ModuleID|source_filename[ \t]*=|target (datalayout|triple)[ \t]*=|define[ \t].*@.*[{]?[ \t]*$)",
+            r"^(; ModuleID|source_filename[ \t]*=|target (datalayout|triple)[ \t]*=|define[ \t].*@.*$)",
             "LLVM IR, not AMDGPU assembly; compile it with llc -march=amdgcn -filetype=obj",
         ),
         (
@@ -50,8 +52,9 @@ _FOREIGN_TEXT = tuple(
         ),
         (r"^[ \t]*(module( attributes)? [{]|#ttg\.|tt\.func |llvm\.func )", "MLIR, not AMDGPU assembly"),
         (
-            r"^[ \t]*(#[ \t]*(include|define|pragma|ifdef|ifndef)\b|__kernel\b|kernel void\b|__global__\b"
-            r"|extern \"C\"|(static |inline )*(void|int|float|double|char|unsigned) \**\w+[ \t]*\(.*$|typedef\b)",
+            r"^[ \t]*(#(include[ \t]*[<\"]|define[ \t]+\w|(pragma|ifdef|ifndef)\b)"
+            r"|__kernel\b|kernel void\b|__global__\b"
+            r"|extern \"C\"|(static |inline )*(void|int|float|double|char) \**\w+[ \t]*\(.*$|typedef\b)",
             "C, HIP or OpenCL source, not AMDGPU assembly; compile it first",
         ),
         (
@@ -114,7 +117,9 @@ def source_variants(text: str, file: str, gpu: str | None) -> tuple[list[SourceT
     assembled = respell_depctr(_respell_hardware_registers(_respell_target(text, target_id)), target)
     found = _VERSION_LINE.search(text)
     version = int(found[1]) if found else None
-    base = SourceText(text, assembled, Processor(target.name), str(target_id), target.default_wave_size, version)
+    base = SourceText(
+        text, assembled, Processor(target.name), str(target_id), target.default_wave_size, version
+    )
     variants = [
         replace(base, wave_size=wave_size, processor=_processor(target, target_id, wave_size, halves))
         for wave_size in _wave_sizes(text, file, target)
@@ -139,7 +144,9 @@ def _target_id(text: str, file: str, gpu: str | None) -> tuple[TargetId, int | N
     line = text.count("\n", 0, found.start()) + 1
     named = _parsed(name, file, line)
     if asked is not None and asked.name != named.name:
-        raise UnreadableProgramError(file, f"the text is for {named.name}, but {asked.name} was asked for", line)
+        raise UnreadableProgramError(
+            file, f"the text is for {named.name}, but {asked.name} was asked for", line
+        )
     return (asked if asked is not None and asked.features and not named.features else named), line
 
 
@@ -186,11 +193,15 @@ def _wave_sizes(text: str, file: str, target: Target) -> list[int]:
     said = said or {int(value) for value in _WAVE_IN_METADATA.findall(text)}
     if len(said) > 1:
         raise UnreadableProgramError(
-            file, "kernels of 32 and of 64 lanes stand in one text, which LLVM cannot assemble; split the file"
+            file,
+            "kernels of 32 and of 64 lanes stand in one text, which LLVM cannot assemble; split the file",
         )
     if said:
         return list(said)
-    return [target.default_wave_size, *(size for size in target.wave_sizes if size != target.default_wave_size)]
+    return [
+        target.default_wave_size,
+        *(size for size in target.wave_sizes if size != target.default_wave_size),
+    ]
 
 
 def _halves(text: str, target: Target) -> list[bool]:

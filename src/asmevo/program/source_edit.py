@@ -91,7 +91,7 @@ class _Editor:
             self._edit_block(before, after)
 
     def write_alignment_out(self, kernel: Kernel) -> bool:
-        """Alignment directives between the kernel's lines as the instructions they made; whether there are any."""
+        """Makes alignment between the kernel's lines plain instructions; says whether there is any."""
         made: dict[int, list[Instruction]] = {}
         for instruction in kernel.instructions:
             made.setdefault(self._line(instruction), []).append(instruction)
@@ -104,7 +104,7 @@ class _Editor:
         return found
 
     def _targets(self, old: Kernel, new: Kernel) -> None:
-        """Branches that are new or go elsewhere get a label of ours, since the text's own names are not known."""
+        """New branches get a label of ours to go to, since the text's own names are not known."""
         self.target_names: dict[int, str] = {}
         made: dict[str, str] = {}
         blocks = new.block_of_label
@@ -124,7 +124,9 @@ class _Editor:
 
     def _edit_block(self, before: Block, after: Block) -> None:
         places = {instruction.id: place for place, instruction in enumerate(before.instructions)}
-        staying = _longest_ascending([(each.id, places[each.id]) for each in after.instructions if each.id in places])
+        staying = _longest_ascending(
+            [(each.id, places[each.id]) for each in after.instructions if each.id in places]
+        )
         home = self._line(before.instructions[0]) if before.instructions else None
         last: int | None = None
         waiting: list[str] = []
@@ -271,7 +273,9 @@ def _edit_descriptor(text: str, old: Kernel, new: Kernel, file: str) -> str:
     changed = [(n, v) for n, v in descriptor_fields(new.descriptor, new.target) if before.get(n) != v]
     masked = mask_comments(text)
     block = re.search(
-        rf"^[ \t]*\.amdhsa_kernel[ \t]+\"?{re.escape(old.name)}\"?[ \t]*$(.*?)^[ \t]*\.end_amdhsa_kernel", masked, re.M | re.S
+        rf"^[ \t]*\.amdhsa_kernel[ \t]+\"?{re.escape(old.name)}\"?[ \t]*$(.*?)^[ \t]*\.end_amdhsa_kernel",
+        masked,
+        re.M | re.S,
     )
     if block is None:
         raise WriteError(file, f"the text has no .amdhsa_kernel block for {old.name}")
@@ -310,13 +314,18 @@ def _metadata_item(lines: list[str], name: str) -> range:
     indent = len(first[1]) if first else 0
     heads = []
     end = start + 1
-    while end < len(lines) and (lines[end].startswith(" " * indent + "-") or lines[end].startswith(" " * (indent + 1))):
+    while end < len(lines) and (
+        lines[end].startswith(" " * indent + "-") or lines[end].startswith(" " * (indent + 1))
+    ):
         if lines[end].startswith(" " * indent + "-"):
             heads.append(end)
         end += 1
     named = re.compile(rf"^[ \t-]*\.name:[ \t]+['\"]?{re.escape(name)}['\"]?[ \t]*$")
     for head, following in zip(heads, [*heads[1:], end], strict=True):
         inner = " " * (indent + 2)
-        if any(named.match(lines[n]) and lines[n].startswith((inner + ".", " " * indent + "- .")) for n in range(head, following)):
+        if any(
+            named.match(lines[n]) and lines[n].startswith((inner + ".", " " * indent + "- ."))
+            for n in range(head, following)
+        ):
             return range(head, following)
     return range(0)

@@ -11,13 +11,19 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-_COMMENT_OR_STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|/\*.*?(?:\*/|\Z)|//[^\n]*|;[^\n]*|^[ \t]*\#[^\n]*', re.S | re.M)
+_COMMENT_OR_STRING = re.compile(
+    r'"(?:\\.|[^"\\\n])*"|/\*.*?(?:\*/|\Z)|//[^\n]*|;[^\n]*|^[ \t]*\#[^\n]*', re.S | re.M
+)
 _LABEL = re.compile(r'[ \t]*(?:[\w.$@]+|"[^"]*")[ \t]*:(?!:)')
 _TOKEN = re.compile(r"[ \t]*([^\s,]+)")
-_DATA_DIRECTIVES = frozenset(
-    ".byte .2byte .short .hword .word .4byte .long .int .8byte .quad .octa .fill .space .skip .zero .insn "
-    ".ascii .asciz .string .incbin .p2align .p2alignl .p2alignw .align .balign .balignl .balignw .float .double".split()
-)
+# fmt: off
+_DATA_DIRECTIVES = frozenset({
+    ".byte", ".2byte", ".short", ".hword", ".word", ".4byte", ".long", ".int", ".8byte", ".quad",
+    ".octa", ".fill", ".space", ".skip", ".zero", ".insn", ".ascii", ".asciz", ".string", ".incbin",
+    ".p2align", ".p2alignl", ".p2alignw", ".align", ".balign", ".balignl", ".balignw", ".float",
+    ".double",
+})
+# fmt: on
 _REPEATS = frozenset({".rept", ".rep", ".irp", ".irpc"})
 _BLOCKS = {
     ".macro": (".endm", ".endmacro"),
@@ -82,7 +88,9 @@ def scan_lines(text: str) -> list[SourceLine]:
         else:
             depth += token in _REPEATS
             kind = _kind(token, line, start, macros)
-            result.append(SourceLine(kind, start, len(line.rstrip()), token) if kind is not LineKind.OTHER else _NOTHING)
+            result.append(
+                SourceLine(kind, start, len(line.rstrip()), token) if kind is not LineKind.OTHER else _NOTHING
+            )
     return result
 
 

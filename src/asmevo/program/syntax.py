@@ -15,9 +15,13 @@ from asmevo.program.registers import NAMED_SPANS, RegisterSpan, span
 
 _REGISTER = re.compile(r"^(ttmp|[vsa])(?:(\d+)|\[(\d+):(\d+)\])(?:\.([lh]))?$")
 _LIST = re.compile(r"^\[((?:ttmp|[vsa])\d+(?:, (?:ttmp|[vsa])\d+)*)\]$")
-_WRAPPED = re.compile(r"^(?P<minus>-)?(?:(?P<bar>\|)(?P<in1>.*)\||(?P<word>abs|neg|sext)\((?P<in2>.*)\)|(?P<in3>.*))$")
+_WRAPPED = re.compile(
+    r"^(?P<minus>-)?(?:(?P<bar>\|)(?P<in1>.*)\||(?P<word>abs|neg|sext)\((?P<in2>.*)\)|(?P<in3>.*))$"
+)
 # Instructions whose operands are not a comma list of registers and numbers: kept as one opaque operand.
-_OPAQUE_EXACT = frozenset({"s_waitcnt", "s_delay_alu", "s_wait_alu", "s_waitcnt_depctr", "s_sendmsg", "s_sendmsghalt"})
+_OPAQUE_EXACT = frozenset(
+    {"s_waitcnt", "s_delay_alu", "s_wait_alu", "s_waitcnt_depctr", "s_sendmsg", "s_sendmsghalt"}
+)
 
 
 class PrintedOperand(NamedTuple):
@@ -40,8 +44,10 @@ class Statement(NamedTuple):
 
 def parse_statements(text: str) -> tuple[Statement, ...]:
     """The statement of an instruction, or the two of a dual one."""
-    return tuple(_parse_statement(part.strip()) for part in text.split("::")) if "::" in text else (
-        _parse_statement(text),
+    return (
+        tuple(_parse_statement(part.strip()) for part in text.split("::"))
+        if "::" in text
+        else (_parse_statement(text),)
     )
 
 
@@ -67,7 +73,9 @@ def _parse_statement(text: str) -> Statement:
     return Statement(mnemonic, operands, modifiers)
 
 
-_MODIFIER_WORDS = frozenset({"glc", "slc", "dlc", "sc0", "sc1", "nt", "gds", "tfe", "lds", "offen", "idxen", "done", "vm"})
+_MODIFIER_WORDS = frozenset(
+    {"glc", "slc", "dlc", "sc0", "sc1", "nt", "gds", "tfe", "lds", "offen", "idxen", "done", "vm"}
+)
 
 
 def _is_modifier(word: str) -> bool:

@@ -86,8 +86,9 @@ class _Search:
         return self.elapsed() >= self.options.budget
 
     def cost(self, kernel: Kernel) -> float:
-        """A lone wave's cycles as a share of the original's; the timing gate asks for more waves at the end."""
-        return estimate(kernel, waves=1, memory=self.options.memory).cycles / self.timing.parent[0].cycles
+        """What proposers and ranking minimise: see Prediction.cost; only for a lone wave where that loses already."""
+        lone = estimate(kernel, waves=1, memory=self.options.memory).cycles / self.timing.parent[0].cycles
+        return lone if lone > 1.0 + MINIMUM_GAIN else self.timing.predict(kernel).cost
 
     def facts(self, kernel: Kernel, rng: random.Random) -> Facts:
         return Facts(kernel, self.options.memory, rng, self.cost, self.out_of_time)
@@ -176,7 +177,7 @@ def _offer(search: _Search, program: Program) -> Patch:
     parent = search.kernel
     ranked = sorted(search.kept.values(), key=lambda kept: kept.cost)[:_PREDICTED]
     predicted = [(search.timing.predict(kept.judgement.candidate.kernel), kept) for kept in ranked]
-    predicted.sort(key=lambda pair: -pair[0].gain)
+    predicted.sort(key=lambda pair: pair[0].cost)
     offers: list[PatchCandidate] = []
     for prediction, kept in predicted:
         verdict = search.timing.verdict(prediction)

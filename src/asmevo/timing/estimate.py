@@ -6,7 +6,8 @@ same compute unit not competing. The path and its repetition are those of `path`
 are then multiplied. What is not modelled is named in `assumptions`.
 
 Cycles of a loop's iteration are those of one wave while `waves` waves run: with waves that get different
-shares (the oldest goes first) the mean over them that keeps the SIMD's throughput, i.e. the harmonic one."""
+shares (the oldest goes first) the mean over them that keeps the SIMD's throughput, i.e. the harmonic one.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ from asmevo.timing.simulator import Pass, Simulator, StretchLog
 
 MOST_ITERATIONS = 12
 WAVE_ITERATIONS = 32
-"""Iterations simulated of a loop that does not become steady: most for one wave, most for all waves together."""
+"""Iterations simulated of a loop that does not become steady: at most of one wave, of all together."""
 _FEWEST_ITERATIONS = 4
 
 Memory = str | Mapping[str, int]
@@ -39,7 +40,8 @@ class Stall:
     """Cycles that an instruction waited beyond its issue slot: for which instruction (id or None), and why.
 
     A wave's mean, weighted by how often the instruction runs. `known`: how well the number behind it is
-    known."""
+    known.
+    """
 
     instruction: int
     waits_for: int | None
@@ -71,7 +73,8 @@ class Estimate:
 
     `stalls` are the whole kernel's, for one wave, largest first; `stall_reasons` sums them by reason. `ipc`
     counts the instructions of all waves. `utilisation`: share of `cycles` that a unit is held. `known`: share
-    of a wave's cycles by how well the fact behind them is known."""
+    of a wave's cycles by how well the fact behind them is known.
+    """
 
     kernel: str
     target: str
@@ -110,7 +113,8 @@ def estimate(
     by the index of the loop's header block. `memory`: "cold", "l2", "lds-only" (global memory answers at
     once), or cycles by latency class (e.g. {"vmem_load": 500}). `only_loops` leaves out the code between
     innermost loops, which is faster and enough to compare loop schedules; each loop then starts with nothing
-    in flight. Raises ValueError for values that make no sense."""
+    in flight. Raises ValueError for values that make no sense.
+    """
     if waves is not None and waves < 1:
         raise ValueError(f"a SIMD cannot run {waves} waves")
     possible = max(1, occupancy(kernel).waves)

@@ -10,7 +10,8 @@ An instruction issues to a `Port` (one instruction a cycle from any wave) and ho
 
 Everything that follows from the encoding alone is a `Profile`, made once for each Decoded and machine.
 Numbers are Costs: cycles with how well they are known. No number stands in this file; all are facts of the
-Target or of `parameters`."""
+Target or of `parameters`.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +33,14 @@ LANE_MASKS = VCC_MASK | EXEC_MASK
 SCALAR_RESULTS = SGPR_MASK | VCC_MASK
 
 _B128_DWORDS = 4
-_IMMEDIATES = tuple(
-    "s_nop s_clause s_sleep s_setprio s_set_inst_prefetch s_sethalt s_icache s_code_end s_ttrace s_incperflevel "
-    "s_decperflevel s_round_mode s_denorm_mode s_inst_prefetch s_version s_wait_event s_prefetch s_trap s_monitor "
-    "s_wait".split()
+_IMMEDIATES = (
+    *("s_nop", "s_clause", "s_sleep", "s_setprio", "s_set_inst_prefetch", "s_inst_prefetch", "s_sethalt"),
+    *("s_icache", "s_code_end", "s_ttrace", "s_incperflevel", "s_decperflevel", "s_round_mode", "s_version"),
+    *("s_denorm_mode", "s_wait", "s_prefetch", "s_trap", "s_monitor"),
 )
-_QUARTER_RATE = tuple(
-    "v_mul_lo_u32 v_mul_lo_i32 v_mul_hi_u32 v_mul_hi_i32 v_mad_u64_u32 v_mad_i64_i32 v_mad_co_u64_u32 "
-    "v_mad_co_i64_i32 v_mqsad v_qsad".split()
+_QUARTER_RATE = (
+    *("v_mul_lo_u32", "v_mul_lo_i32", "v_mul_hi_u32", "v_mul_hi_i32", "v_mad_u64_u32", "v_mad_i64_i32"),
+    *("v_mad_co_u64_u32", "v_mad_co_i64_i32", "v_mqsad", "v_qsad"),
 )
 _F64_ADDERS = ("v_add_f64", "v_min_f64", "v_max_f64", "v_min_num_f64", "v_max_num_f64")
 _SCALAR_FLOAT = ("_f32", "_f16")
@@ -135,7 +136,6 @@ class Profile:
     result: Cost
     reads: tuple[int, ...]
     writes: tuple[int, ...]
-    dwords: int
     returns: tuple[Return, ...] = ()
     waits: tuple[tuple[int, int], ...] = ()
     depctr: Mapping[str, int] = field(default_factory=dict)
@@ -252,7 +252,6 @@ class Machine:
             _cost(row.result, f"dependency {name}"),
             tuple(units_of(decoded.reads)),
             tuple(units_of(decoded.writes)),
-            0,
             self._returns(decoded, 0),
         )
 
@@ -269,7 +268,7 @@ class Machine:
         row = self.target.latency["nop"]
         cost = _cost(row.occupancy, "immediate busy")
         return Profile(
-            decoded, Port.IMMEDIATE, Port.IMMEDIATE, Stream.COUPLED, "nop", cost, cost, (), (), 0,
+            decoded, Port.IMMEDIATE, Port.IMMEDIATE, Stream.COUPLED, "nop", cost, cost, (), (),
             waits=waits, depctr=depctr or {}, delays=delays, immediate=not silent, silent=silent, extra=extra,
         )  # fmt: skip
 
@@ -281,7 +280,7 @@ class Machine:
         )
         return Profile(
             decoded, Port.IMMEDIATE, Port.IMMEDIATE, Stream.COUPLED, "barrier",
-            _cost(self.target.latency["barrier"].occupancy, "barrier busy"), result, (), (), 0, barrier=name,
+            _cost(self.target.latency["barrier"].occupancy, "barrier busy"), result, (), (), barrier=name,
         )  # fmt: skip
 
     def _vector(self, decoded: Decoded) -> Profile:
@@ -305,7 +304,6 @@ class Machine:
             result,
             tuple(units_of(decoded.reads)),
             tuple(units_of(decoded.writes)),
-            0,
             self._returns(decoded, 0),
             hold=occupancy.cycles if self.two_clocks and port is not Port.MATRIX else self.interval,
             shared_port=Port.VALU
@@ -382,7 +380,6 @@ class Machine:
             self.latency(kind, f"dependency {name}"),
             tuple(units_of(decoded.reads)),
             tuple(units_of(decoded.writes)),
-            sent,
             self._returns(decoded, moved),
         )
 

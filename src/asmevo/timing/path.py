@@ -9,7 +9,8 @@ One path stands for the kernel. It starts at block 0 and goes on by this rule, i
 3. otherwise fall through: forward branches are not taken, s_cbranch_execz included.
 
 Each innermost loop on the path is a Stretch of its own that is repeated; what lies between is a Stretch that
-runs once for each iteration of the loops around it. Blocks that are not on the path cost nothing."""
+runs once for each iteration of the loops around it. Blocks that are not on the path cost nothing.
+"""
 
 from __future__ import annotations
 

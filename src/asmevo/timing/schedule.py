@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from asmevo.program.instruction import Instruction
@@ -29,6 +30,7 @@ from asmevo.timing.machine import (
     Machine,
     Port,
     Profile,
+    Queue,
     Return,
     Stream,
 )
@@ -69,8 +71,8 @@ _HISTORIES = {"VALU_DEP": VALU_HISTORY, "TRANS32_DEP": TRANS_HISTORY}
 class Step:
     """One instruction on the path, ready to simulate. Cycles; ports and streams as numbers for speed.
 
-    `held`: whether anything but the units can delay its issue. `entry`: cycles more behind an instruction that is
-    no immediate. `gap`: cycles from its issue to the wave's next.
+    `held`: whether anything but the units can delay its issue. `entry`: cycles more behind an instruction
+    that is no immediate. `gap`: cycles from its issue to the wave's next.
     """
 
     slot: int
@@ -117,6 +119,7 @@ class _Place:
     readers: dict[int, None] = field(default_factory=dict)
     delays: list[Recent] = field(default_factory=list)
     fixed: dict[Link, None] = field(default_factory=dict)
+    drains: int | None = None
 
 
 def schedule(
@@ -134,7 +137,7 @@ class _Linker:
         self._memory_reader: dict[int, list[int]] = {}
         self._places: list[_Place] = []
         self._pending: dict[int, list[Recent]] = {}
-        self._step = _StepMaker(machine, self._places)
+        self._rules = _rules_of(machine)
         self._drains = _Drains(machine)
 
     def stretch(
@@ -153,7 +156,7 @@ class _Linker:
         for _ in range(2 if repeats else 1):
             for slot in here:
                 self._link(slot, self._places[slot])
-        return [self._step.make(slot) for slot in here]
+        return [self._rules.step(slot, self._places) for slot in here]
 
     def _announce(self, delays: tuple[tuple[str, int], tuple[str, int], int]) -> None:
         """Notes which of the next instructions wait; the second skip counts from the first consumer."""
@@ -187,6 +190,8 @@ class _Linker:
                 readers.setdefault(unit, []).append(slot)
         for link in self._drains.links(profile):
             place.fixed[link] = None
+        if profile.port is Port.END:
+            place.drains = self._drains.last_vector
         self._drains.pass_by(slot, profile)
 
 
@@ -224,6 +229,12 @@ class _Drains:
                 found.append(Link(latest[-1 - value], *self._costs[name]))
         return found
 
+    @property
+    def last_vector(self) -> int | None:
+        """The latest vector instruction; the others executed before it."""
+        latest = self._latest["va_vdst"]
+        return latest[-1] if latest else None
+
     def pass_by(self, slot: int, profile: Profile) -> None:
         latest = self._latest
         if profile.port in _VECTOR_PORTS:
@@ -238,11 +249,13 @@ class _Drains:
             latest["sa_sdst"].append(slot)
 
 
-class _StepMaker:
-    """Turns linked places into steps; holds the machine's rules between classes of instructions."""
+class _Rules:
+    """The machine's rules between classes of instructions; turns linked places into steps."""
 
-    def __init__(self, machine: Machine, places: list[_Place]) -> None:
-        self._machine, self._places = machine, places
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._afters: dict[Profile, tuple[After, ...]] = {}
+        self._histories: dict[Profile, tuple[int, int, Cause] | None] = {}
         cost = machine.cost
         assert machine.issue is not None
         self._issue = machine.issue.cause
@@ -258,19 +271,27 @@ class _StepMaker:
             for port, name, reason in (
                 (Port.VMEM, "vmem_after_valu_issue", "vmem after valu"),
                 (Port.LDS, "lds_after_valu_issue", "lds after valu"),
-                (Port.END, "end_after_valu", "end after valu"),
             )
             if (found := cost(name, reason)) is not None
         ]
+        end, queue = cost("end_after_valu", "end after valu"), machine.queues.get(Stream.VALU)
+        self._end = (
+            Cost(end.cycles - queue.to_execute, end.cause) if end is not None and queue is not None else None
+        )
         self._after_scalar_write = cost("valu_sgpr_to_salu_issue", "salu after valu scalar result")
 
-    def make(self, slot: int) -> Step:
-        place = self._places[slot]
+    def step(self, slot: int, places: Sequence[_Place]) -> Step:
+        """The step of one place; its producers are in `places`."""
+        place = places[slot]
         profile, machine = place.profile, self._machine
         taken = self._branch(place)
         entry = self._entry if profile.immediate else None
-        results, issued = self._links(place)
+        results, issued = self._links(place, places)
         sources = self._sources(place)
+        after = self._afters.get(profile)
+        if after is None:
+            after = self._afters[profile] = self._after(profile)
+            self._histories[profile] = self._history(profile)
         queue = machine.queues.get(profile.stream)
         return Step(
             slot=slot,
@@ -279,9 +300,7 @@ class _StepMaker:
             engine=int(profile.engine),
             stream=int(profile.stream),
             queue=queue,
-            held=bool(
-                (queue is None and results) or issued or sources or place.delays or profile.waits
-            ),
+            held=bool((queue is None and results) or issued or sources or place.delays or profile.waits),
             occupancy=profile.occupancy.cycles,
             hold=profile.hold or machine.interval,
             shared_port=int(profile.shared_port) if profile.shared_port is not None else -1,
@@ -300,9 +319,9 @@ class _StepMaker:
             sources=sources,
             delays=tuple(place.delays),
             waits=profile.waits,
-            after=self._after(profile),
+            after=after,
             returns=profile.returns,
-            history=self._history(profile),
+            history=self._histories[profile],
             barrier=profile.barrier,
             barrier_gap=profile.result if profile.barrier else None,
             profile=profile,
@@ -317,12 +336,12 @@ class _StepMaker:
         fact = self._machine.target.latency[kind].result
         return Cost(max(int(fact.value), self._machine.interval), Cause("branch", fact.known))
 
-    def _links(self, place: _Place) -> tuple[tuple[Link, ...], tuple[Link, ...]]:
+    def _links(self, place: _Place, places: Sequence[_Place]) -> tuple[tuple[Link, ...], tuple[Link, ...]]:
         """Register dependences on execution, and those on issue (both empty for most immediates)."""
         results: dict[int, Link] = {}
         issued: dict[int, Link] = {link.slot: link for link in place.fixed}
         for slot, unit in place.producers:
-            producer = self._places[slot].profile
+            producer = places[slot].profile
             if producer.port in _MEMORY_PORTS:
                 continue
             if place.profile.port is Port.BRANCH and self._scalar_to_branch is not None:
@@ -348,6 +367,9 @@ class _StepMaker:
         return producer.result
 
     def _sources(self, place: _Place) -> tuple[Link, ...]:
+        """What has to have executed before this issues."""
+        if place.drains is not None and self._end is not None:
+            return (Link(place.drains, *self._end),)
         if self._overwrite is None or place.profile.port not in _VECTOR_PORTS:
             return ()
         return tuple(Link(slot, *self._overwrite) for slot in place.readers)
@@ -376,3 +398,8 @@ class _StepMaker:
         if profile.port is Port.MATRIX:
             return VALU_HISTORY, profile.result.cycles, Cause("delay_alu matrix", profile.result.cause.known)
         return None
+
+
+@lru_cache(maxsize=64)
+def _rules_of(machine: Machine) -> _Rules:
+    return _Rules(machine)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from asmevo.timing.machine import Cause, Machine, Port, Stream
 from asmevo.timing.schedule import Step
@@ -26,6 +27,14 @@ _MATRIX = int(Port.MATRIX)
 
 StallKey = tuple[int, int, Cause]
 """Slot that waited, slot it waited for (-1: none), why."""
+
+
+class Bound(NamedTuple):
+    """Not before `time`, because of `cause` and the instruction in slot `culprit` (-1: none)."""
+
+    time: int
+    cause: Cause | None
+    culprit: int
 
 
 @dataclass(slots=True)
@@ -87,7 +96,8 @@ class Simulator:
     """One run: `waves` waves in workgroups of `group_size` waves on this SIMD, over the stretches of a path.
 
     A stretch is (steps, whether it repeats, most iterations). `spacing`: cycles between the waves' starts.
-    `given` replaces the wait counters by times, for each wave (replay of a trace)."""
+    `given` replaces the wait counters by times, for each wave (replay of a trace).
+    """
 
     def __init__(
         self,
@@ -151,11 +161,13 @@ class Simulator:
             key, number = heapq.heappop(ready)
             wave = self.waves[number]
             step = self.logs[wave.stretch].steps[wave.place]
-            time, cause, culprit, contended = self._earliest(wave, step)
+            own = self._earliest(wave, step)
+            shared = None if step.silent else self._contended(step, own.time)
+            time = shared.time if shared is not None else own.time
             if time > key and ready and ready[0] < (time, number):
-                self._put_back(number, time, step.port if contended else None)
+                self._put_back(number, time, step.port if shared is not None else None)
                 continue
-            self._issue(wave, step, time, cause, culprit)
+            self._issue(wave, step, own, shared)
             self._call_next(number, step.port)
             wave.place += 1
             if self._settle(wave) and self._may_go(wave, step):
@@ -211,9 +223,8 @@ class Simulator:
         other = self.waves[number]
         return int(other is not leaving and not other.finished and self.logs[other.stretch] is log)
 
-    def _earliest(self, wave: Wave, step: Step) -> tuple[int, Cause | None, int, bool]:
-        """The issue time of a step as things stand, what it waits for, for whom (slot), and whether other
-        waves that issue to the same port can make it later."""
+    def _earliest(self, wave: Wave, step: Step) -> Bound:
+        """When a step could issue if the wave were alone with free units."""
         time, cause, culprit = wave.next, wave.next_cause, wave.last_slot
         if step.entry and not wave.after_immediate:
             time, cause = time + step.entry, step.entry_cause
@@ -222,17 +233,15 @@ class Simulator:
             time, cause, culprit = after
         if step.held or wave.given is not None:
             time, cause, culprit = self._held_back(wave, step, time, cause, culprit)
-        if step.silent:
-            return time, cause, culprit, False
-        own = time
+        return Bound(time, cause, culprit)
+
+    def _contended(self, step: Step, time: int) -> Bound | None:
+        """The later time that ports, queues and engines allow, None if they are free at `time`."""
+        own, cause, culprit = time, step.issue_busy, -1
         if self._port_free[step.port] > time:
-            time, cause, culprit = self._port_free[step.port], step.issue_busy, self._port_owner[step.port]
+            time, culprit = self._port_free[step.port], self._port_owner[step.port]
         if step.shared_port >= 0 and self._port_free[step.shared_port] > time:
-            time, cause, culprit = (
-                self._port_free[step.shared_port],
-                step.issue_busy,
-                self._port_owner[step.shared_port],
-            )
+            time, culprit = self._port_free[step.shared_port], self._port_owner[step.shared_port]
         queue = step.queue
         if queue is not None:
             entries = self._queues[step.stream]
@@ -244,10 +253,7 @@ class Simulator:
             owner = self._engine_owner[step.engine]
             time = self._engine_free[step.engine]
             culprit, cause = owner if owner is not None else (-1, step.busy)
-        contended = time > own
-        if step.extra:
-            return time + step.extra, step.extra_cause, step.slot, contended
-        return time, cause, culprit, contended
+        return Bound(time, cause, culprit) if time > own else None
 
     def _held_back(
         self, wave: Wave, step: Step, time: int, cause: Cause | None, culprit: int
@@ -287,15 +293,20 @@ class Simulator:
                     time, cause, culprit = end, why, whom
         return time, cause, culprit
 
-    def _issue(self, wave: Wave, step: Step, time: int, cause: Cause | None, culprit: int) -> None:
+    def _issue(self, wave: Wave, step: Step, own: Bound, shared: Bound | None) -> None:
         slot, interval = step.slot, self._interval
         if step.silent:
-            wave.next, wave.next_cause, wave.last_slot = time, cause, culprit
+            wave.next, wave.next_cause, wave.last_slot = own
             return
-        stall = time - wave.last_issue - interval
-        if stall > 0 and cause is not None:
-            key = (slot, culprit, cause)
-            wave.stalls[key] = wave.stalls.get(key, 0) + stall
+        time = own.time if shared is None else shared.time
+        stall = own.time - wave.last_issue - interval
+        if stall > 0 and own.cause is not None:
+            _book(wave, (slot, own.culprit, own.cause), stall)
+        if shared is not None:
+            _book(wave, (slot, shared.culprit, shared.cause or step.issue_busy), time - own.time)
+        if step.extra:
+            _book(wave, (slot, slot, step.extra_cause), step.extra)
+            time += step.extra
         wave.issued[slot] = time
         wave.last_issue = time
         self._port_free[step.port] = time + step.hold
@@ -342,7 +353,9 @@ class Simulator:
             self._engine_free[engine] = time + step.occupancy
             self._engine_owner[engine] = (step.slot, step.busy)
             return time
-        start, why, whom = time + queue.to_execute, None, step.slot
+        start: int = time + queue.to_execute
+        why: Cause | None = None
+        whom = step.slot
         entries = self._queues[step.stream]
         if self._stream_last[step.stream] >= start:
             start = self._stream_last[step.stream] + 1
@@ -408,6 +421,10 @@ class Simulator:
         freed = self._arrived[key][1] + step.barrier_gap.cycles
         if freed > wave.next:
             wave.next, wave.next_cause = freed, step.barrier_gap.cause
+
+
+def _book(wave: Wave, key: StallKey, cycles: int) -> None:
+    wave.stalls[key] = wave.stalls.get(key, 0) + cycles
 
 
 def _steady_period(passes: Sequence[Sequence[Pass]]) -> int:

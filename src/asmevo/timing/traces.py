@@ -4,7 +4,8 @@ A trace file is gzipped JSON lines: a header, then one line a wave with `issues`
 program counter from the entry, packet class, text]. A replay gives the model the order of instructions that
 the wave took and the times at which its waits were satisfied (memory and other waves decide those, not the
 schedule), and asks for the rest: each issue gap that does not end in a wait, a barrier's successor or an
-instruction-cache miss."""
+instruction-cache miss.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +26,7 @@ from asmevo.timing.simulator import Simulator
 
 FETCH_MISS = 200
 """Gaps from here on (cycles) hold an instruction-cache miss, by the notes of the trace collection."""
+_NO_PACKET = frozenset({"s_delay_alu", "s_wait_alu", "s_waitcnt_depctr", "s_barrier_wait"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class Trace:
 class Agreement:
     """Issue gaps compared: all, exactly predicted, and within one clock unit; `misses` by what preceded what.
 
-    `traced` and `predicted` hold the sum of each wave's compared gaps, for rank comparisons.
+    `traced` and `predicted` hold the cycles of each run of compared gaps, for rank comparisons.
     """
 
     gaps: int = 0
@@ -150,9 +152,6 @@ def _executed(kernel: Kernel, issued: Sequence[int]) -> tuple[list[Instruction],
     return code, taken
 
 
-_NO_PACKET = frozenset({"s_delay_alu", "s_wait_alu", "s_waitcnt_depctr", "s_barrier_wait"})
-
-
 def _given(spoken: Sequence[Step], wave: TracedWave) -> dict[int, int]:
     """Times that the model is not asked for: the first issue, waits, barriers, what follows, and cache
     misses.
@@ -172,19 +171,27 @@ def _compare(
     unit: int,
     result: Agreement,
 ) -> None:
-    own = [0, 0]
+    run = [0, 0]
     for place in range(1, len(spoken)):
         if spoken[place].slot in given:
+            _close(run, result)
             continue
         seen = wave.issues[place].cycle - wave.issues[place - 1].cycle
         said = times[place] - times[place - 1]
         result.gaps += 1
         result.exact += seen == said
         result.close += abs(seen - said) <= unit
-        own[0] += seen
-        own[1] += said
+        run[0] += seen
+        run[1] += said
         if seen != said:
             names = (spoken[place - 1].profile.decoded.mnemonic, spoken[place].profile.decoded.mnemonic)
             result.misses[(*names, seen, said)] += 1
-    result.traced.append(own[0])
-    result.predicted.append(own[1])
+    _close(run, result)
+
+
+def _close(run: list[int], result: Agreement) -> None:
+    """Ends a run of compared gaps."""
+    if run[0]:
+        result.traced.append(run[0])
+        result.predicted.append(run[1])
+    run[:] = [0, 0]
