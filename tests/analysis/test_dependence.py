@@ -109,6 +109,20 @@ def test_indexed_regions_are_pillars() -> None:
     assert not any({before, after} == {4, 5} for before, after, _ in edges)
 
 
+def test_high_register_bits_make_pillars_until_they_are_zero_again() -> None:
+    text = """
+        s_set_vgpr_msb 1
+        v_mov_b32 v0, v1
+        v_mov_b32 v2, v3
+        s_set_vgpr_msb 0
+        v_mov_b32 v4, v5
+        v_mov_b32 v6, v7
+        """
+    edges = edges_of(text, "gfx1250", Marks.IGNORED)
+    assert (1, 2, "ORDER") in edges
+    assert (4, 5, "ORDER") not in edges
+
+
 def test_marks() -> None:
     text = "v_mov_b32 v0, 1\ns_nop 0\nv_mov_b32 v1, 1\ns_waitcnt vmcnt(0)"
     assert edges_of(text) == {(0, 1, "ORDER"), (1, 2, "ORDER"), (1, 3, "ORDER"), (2, 3, "ORDER")}

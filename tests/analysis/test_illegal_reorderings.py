@@ -94,12 +94,11 @@ def conflict_of(first: str, second: str) -> str | None:
         return "exec before vector"
     if _VECTOR_WORK.match(first) and _SETS_EXEC.match(second):
         return "vector before exec"
-    if (
-        re.match(r"s_mov_b32 m0", first)
-        and (" lds" in second or "ds_" in second[:3])
-        and "permute" not in second
-    ):
-        return "m0"
+    # LDS-DMA takes its LDS address from m0; on gfx8 m0, set to -1, is the limit of all LDS accesses
+    if re.match(r"s_mov_b32 m0", first):
+        limit = first.endswith("-1") and re.match(r"ds_(read|write)", second)
+        if limit or " lds" in second:
+            return "m0"
     return memory_conflict(first, second)
 
 

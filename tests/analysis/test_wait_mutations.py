@@ -79,9 +79,9 @@ def test_weakened_waits_are_found() -> None:
 
 @pytest.mark.long
 def test_weakened_waits_are_found_everywhere() -> None:
-    """All mutants; of the kernels under ASMEVO_KERNELS (<target>/<name>.hsaco in it) if that is set."""
+    """Many more mutants; of the kernels under ASMEVO_KERNELS (<target>/<name>.hsaco in it) if that is set."""
     files = sorted(Path(os.environ.get("ASMEVO_KERNELS", KERNELS)).glob("gfx*/*.hsaco"))
-    _hold(sweep(files, per_file=10**9, walks=40), least=500)
+    _hold(sweep(files, per_file=60, walks=10), least=500)
 
 
 @pytest.mark.long

@@ -83,7 +83,7 @@ def test_tables_are_data_that_code_refers_to_by_name() -> None:
 
 
 def test_what_text_cannot_say_is_data_with_the_text_beside_it() -> None:
-    """gfx1200/softmax has dual instructions that LLVM 22 decodes and does not assemble; the rest stays text."""
+    """gfx1200/softmax has dual instructions that LLVM 22 decodes and does not assemble."""
     _, text, _ = _round_trip("gfx1200/softmax.hsaco")
     assert re.search(
         r"\t\.long 0x[0-9a-f]{8}, 0x[0-9a-f]{8} ; v_dual_sub_f32 v3, v3, v6 :: v_dual_sub_f32", text

@@ -19,14 +19,16 @@ from asmevo.program.syntax import parse_statements
 from asmevo.target import load_target
 from asmevo.toolchain import Processor, toolchain
 
-_SHARDS = st.sampled_from(
-    (
-        "v_add_f32 v0 v[0:3] v[9:1] s[ ] [ ( ) | -| neg( abs(-v1) , :: : offset:16 glc dpp8:[1,2 exp mrt0 s_waitcnt "
-        '0x -1.5 .l v1.h ; // /* */ " \\ \n\t .macro .endm .rept 2 .endr .long label: .amdhsa_kernel .p2align # '
-        'instprefsize( s_wait_alu depctr_va_vdst(99) hwreg(HW_REG_WAVE_SCHED_MODE .amdgcn_target "gfx942" .set '
-        "x,1 @rel32@lo+4 é"
-    ).split(" ")
-)
+# fmt: off
+_SHARDS = st.sampled_from([
+    "v_add_f32", "v0", "v[0:3]", "v[9:1]", "s[", "]", "[", "(", ")", "|", "-|", "neg(", "abs(-v1)", ",",
+    "::", ":", "offset:16", "glc", "dpp8:[1,2", "exp", "mrt0", "s_waitcnt", "0x", "-1.5", ".l", "v1.h",
+    ";", "//", "/*", "*/", "\"", "\\", ".macro", ".endm", ".rept", "2", ".endr", ".long", "label:",
+    ".amdhsa_kernel", ".p2align", "#", "instprefsize(", "s_wait_alu", "depctr_va_vdst(99)",
+    "hwreg(HW_REG_WAVE_SCHED_MODE", ".amdgcn_target", "\"gfx942\"", ".set", "x,1", "@rel32@lo+4", "é",
+    "\n\t",
+])
+# fmt: on
 _TEXTS = st.lists(st.one_of(_SHARDS, st.text(max_size=3)), max_size=12).map(" ".join)
 
 

@@ -1,4 +1,4 @@
-"""Edited kernels go back into their files: only what was edited changes, and it comes back as it was meant."""
+"""Edited kernels go back into their files: only what was edited changes, and it comes back as meant."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from asmevo.program import (
 from asmevo.program.codeobject import CodeObject
 from asmevo.program.decode import decode_one
 from asmevo.program.edit import Delete, Edit, EditScript, Insert, Move, Replace, apply_script
-from asmevo.toolchain import toolchain
+from asmevo.toolchain import Processor, toolchain
 
 _S_NOP = "000080bf"
 
@@ -126,7 +126,7 @@ def _uses(program: Program) -> dict[int | None, int]:
 
 
 def _check_random_edits(some: Iterable[str], grow: bool) -> tuple[int, int]:
-    """(programs written, programs whose size stayed); what is written is decoded again by LLVM's own tools here."""
+    """(programs written, programs whose size stayed); what is written is read again here."""
     rng, written, same_size = random.Random(3), 0, 0
     for name in some:
         try:
@@ -344,8 +344,15 @@ def test_a_branch_whose_goal_is_unknown_forbids_edits() -> None:
         toolchain().assemble("s_nop 1\ns_nop 2\n.long 0xbf850050\ns_endpgm\n", program.source.processor)
     )  # type: ignore[union-attr]
     image = read_program(data, "k.hsaco")
-    with pytest.raises(WriteError, match="goes to no known instruction"):
+    with pytest.raises(WriteError, match="counts from its own place"):
         _write(image, Move(id=0, after=1))
+
+
+def test_a_program_counter_that_is_used_in_an_unknown_way_forbids_edits() -> None:
+    text = "s_nop 1\ns_nop 2\ns_getpc_b64 s[0:1]\ns_mul_i32 s0, s0, 3\ns_setpc_b64 s[0:1]\n"
+    program = read_program(toolchain().link(toolchain().assemble(text, Processor("gfx942"))), "k.hsaco")
+    with pytest.raises(WriteError, match=r"`s_getpc_b64 s\[0:1\]` in .* counts from its own place"):
+        _write(program, Move(id=0, after=1))
 
 
 def test_relocatable_objects_keep_their_relocations() -> None:

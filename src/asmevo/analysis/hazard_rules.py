@@ -430,6 +430,8 @@ class HazardRules:
             words.add("sets_upper_half")
         if decoded.info.encoding == "MIMG" and decoded.size >= _WIDE_NSA_BYTES:
             words.add("wide_nsa")
+        if decoded.reads & decoded.writes:
+            words.add("writes_source")
         if decoded.mnemonic.startswith(("s_setpc", "s_swappc", "s_call")):
             words.add("leaves_function")
         if decoded.mnemonic == "s_sendmsg" and "DEALLOC_VGPRS" in decoded.text:

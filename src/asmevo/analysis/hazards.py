@@ -544,7 +544,7 @@ def _harmless(analysis: HazardAnalysis, block: int, place: int, before: _State, 
 def _walk_on(
     analysis: HazardAnalysis, block: int, start: int, known: _State, tried: _State
 ) -> tuple[_State, _State] | None:
-    """Both states at the end of the block or where they agree; None if `tried` alone meets a hazard."""
+    """Both states at the end of the block or where they agree; None if `tried` meets more or closer hazards."""
     usual, shorter = analysis.front(known), analysis.front(tried)
     for instruction in analysis.kernel.blocks[block].instructions[start:]:
         if usual.state() == shorter.state():
@@ -553,10 +553,6 @@ def _walk_on(
         old, new = list[Violation](), list[Violation]()
         usual.step(instruction, facts, old)
         shorter.step(instruction, facts, new)
-        if {_pair(v) for v in new} - {_pair(v) for v in old}:
+        if set(new) - set(old):
             return None
     return usual.state(), shorter.state()
-
-
-def _pair(violation: Violation) -> tuple[str, int, int]:
-    return (violation.rule, violation.producer.id, violation.consumer.id)

@@ -44,7 +44,7 @@ def assemble_source(source: SourceText, file: str) -> AssembledSource:
 
 
 def assemble_first(variants: list[SourceText], file: str) -> AssembledSource:
-    """The object of the first variant that assembles; UnreadableProgramError about the likeliest if none does."""
+    """The object of the first variant that assembles. Raises UnreadableProgramError about the likeliest."""
     refusals: list[UnreadableProgramError] = []
     for variant in variants:
         try:

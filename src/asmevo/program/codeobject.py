@@ -85,7 +85,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Relocation:
-    """One open reference of a relocatable object: `offset` in section `section`, to `symbol` plus `addend`."""
+    """One open reference of a relocatable object: at `offset` in `section`, to `symbol` plus `addend`."""
 
     section: int
     offset: int

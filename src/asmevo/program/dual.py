@@ -31,7 +31,7 @@ _BANKS_COUNT = 4
 def respell_duals(
     text: str, scanned: list[SourceLine], error: AssemblyError, processor: Processor
 ) -> str | None:
-    """The text with the refused dual instructions as data words, or None when anything else was refused, too."""
+    """The text with the refused dual instructions as data words; None when anything else was refused."""
     lines = text.split("\n")
     if not processor.cpu.startswith(_GPUS):
         return None

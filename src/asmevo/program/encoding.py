@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from asmevo.program.errors import WriteError
 from asmevo.program.instruction import Instruction, Reference
 from asmevo.program.kernel import Kernel
-from asmevo.program.reading import branch_distance
+from asmevo.program.reading import PC_READS, branch_distance
 
 _DWORD = 4  # bytes; branch distances count in dwords from the end of the branch
 _MOST, _LEAST = (1 << 15) - 1, -(1 << 15)
@@ -84,9 +84,15 @@ def _branch(kernel: Kernel, instruction: Instruction, distance: int) -> bytes:
     return dwords.to_bytes(2, "little", signed=True)
 
 
-def fixed_branch(kernel: Kernel) -> Instruction | None:
-    """A branch whose goal is no place that is known, so that it is right only where it stands."""
+def tied_to_its_place(kernel: Kernel) -> Instruction | None:
+    """An instruction that is right only where it stands.
+
+    That is a branch whose goal is no place that is known, or a read of the program counter of which it is
+    not known what is added to it.
+    """
+    followed = {each.reference.getpc for each in kernel.instructions if each.reference is not None}
     for instruction in kernel.instructions:
-        if instruction.target is None and branch_distance(instruction.decoded) is not None:
+        stray = instruction.target is None and branch_distance(instruction.decoded) is not None
+        if stray or (instruction.mnemonic in PC_READS and instruction.id not in followed):
             return instruction
     return None

@@ -13,7 +13,7 @@ from bisect import bisect_right
 import msgpack
 
 from asmevo.program.codeobject import CodeObject, Section
-from asmevo.program.encoding import encode_kernel, fixed_branch, instruction_addresses
+from asmevo.program.encoding import encode_kernel, tied_to_its_place, instruction_addresses
 from asmevo.program.errors import WriteError
 from asmevo.program.kernel import Kernel
 
@@ -67,11 +67,12 @@ def _write_code(
 
 def refuse_dependence_on_place(image: CodeObject, old: Kernel, new: Kernel) -> None:
     """Raises WriteError when numbers that no edit can see depend on where the kernel's instructions stand."""
-    stray = fixed_branch(new)
+    stray = tied_to_its_place(new)
     if stray is not None:
-        raise WriteError(
-            image.file, f"`{stray.text}` in {new.name} goes to no known instruction, so nothing may move"
+        words = (
+            f"`{stray.text}` in {new.name} counts from its own place in an unknown way, so nothing may move"
         )
+        raise WriteError(image.file, words)
     for instruction in new.instructions:
         reference = instruction.reference
         if reference is None or reference.open:
@@ -86,10 +87,9 @@ def refuse_dependence_on_place(image: CodeObject, old: Kernel, new: Kernel) -> N
 def _refuse_pointers_into(image: CodeObject, section: Section, old: Kernel) -> None:
     """Loaded data that points into the middle of a kernel, by section and offset, would point elsewhere."""
     for relocation in image.relocations:
-        inside = (
-            relocation.symbol == section.name and old.address < relocation.addend < old.address + old.size
-        )
-        if inside and image.sections[relocation.section].allocated:
+        home = image.sections[relocation.section]
+        inside = old.address < relocation.addend < old.address + old.size
+        if relocation.symbol == section.name and inside and home.allocated and not home.executable:
             raise WriteError(image.file, f"data points into {old.name}, so nothing in it may move")
 
 

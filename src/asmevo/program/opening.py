@@ -22,6 +22,7 @@ from asmevo.program.kernel import Block, Kernel
 from asmevo.program.program import Program
 from asmevo.program.reading import read_kernels
 from asmevo.program.source import refuse_foreign_text, source_variants
+from asmevo.target import UnknownTargetError, parse_target_id
 from asmevo.toolchain import LinkError, toolchain
 
 _TEXT_BYTES = frozenset(range(32, 256)) | {9, 10, 12, 13, 27}
@@ -79,8 +80,6 @@ def _read_object(data: bytes, file: str, gpu: str | None) -> Program:
 
 
 def _name_of(gpu: str, file: str) -> str:
-    from asmevo.target import UnknownTargetError, parse_target_id
-
     try:
         return parse_target_id(gpu).name
     except UnknownTargetError as error:

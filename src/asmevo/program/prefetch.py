@@ -1,4 +1,4 @@
-"""How much code the hardware is told to fetch ahead: whole instruction cache lines, as many as a field can say.
+"""How much code the hardware is told to fetch ahead: instruction cache lines, as many as a field can say.
 
 Newer compilers write it as `instprefsize(bytes)`; the descriptors that they make agree with this formula.
 """
@@ -9,7 +9,7 @@ from asmevo.program.descriptor import KernelDescriptor
 from asmevo.target import Target
 
 _CACHE_LINE = 128  # bytes; LLVM AMDGPUBaseInfo getInstCacheLineSize, from gfx11 on
-# Width of INST_PREF_SIZE in compute_pgm_rsrc3, from bit 4 on: AMDGPU backend user guide, gfx11 and gfx12 tables.
+# INST_PREF_SIZE in compute_pgm_rsrc3, from bit 4 on: AMDGPU backend user guide, tables of gfx11 and gfx12.
 _SHIFT, _WIDTH = 4, {"gfx11": 6, "gfx12": 8, "gfx1250": 8}
 
 

@@ -18,7 +18,8 @@ from asmevo.target import Target
 class Program:
     """What was read.
 
-    `data` is the file as it came. `image` is the code object that it is or that its text assembles to.
+    `data` is the file as it came. `image` is the code object that it is, that its bundle holds, or that its
+    text assembles and links to.
     `source` is the text with the line of every instruction, for assembly files only. `notes` are
     sentences about what was accepted in spite of something, e.g. a renamed target.
     """

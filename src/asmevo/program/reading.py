@@ -21,6 +21,7 @@ from asmevo.target import Target, load_target
 
 _WAVE32_FIELD = "wavefront_size32"
 _DWORD = 4  # bytes; branches count in dwords from the end of the branch
+PC_READS = frozenset({"s_getpc_b64", "s_get_pc_i64"})
 _LOW_ADDS = frozenset({"s_add_u32", "s_add_co_u32"})
 _HIGH_ADDS = frozenset({"s_addc_u32", "s_add_co_ci_u32"})
 _WITH_LITERAL = 8  # bytes of a scalar instruction with a 32-bit literal behind it
@@ -166,7 +167,7 @@ def _link_references(
     if image.relocatable:
         return _open_references(image, section, placed, instructions)
     for place, each in enumerate(placed):
-        if each.decoded.mnemonic == "s_getpc_b64":
+        if each.decoded.mnemonic in PC_READS:
             _follow_getpc(image, placed, instructions, place)
     return instructions
 
@@ -225,7 +226,7 @@ def _open_references(
     last_getpc = -1
     getpcs = []
     for instruction in instructions:
-        last_getpc = instruction.id if instruction.mnemonic == "s_getpc_b64" else last_getpc
+        last_getpc = instruction.id if instruction.mnemonic in PC_READS else last_getpc
         getpcs.append(last_getpc)
     for relocation in image.relocations:
         if relocation.section != section.index:

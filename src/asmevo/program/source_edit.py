@@ -164,7 +164,8 @@ class _Editor:
             words = f"`{instruction.text}` comes out of a macro or repetition and cannot be edited"
             raise WriteError(self.program.file, words, line)
         if self.uses[line] != 1:
-            words = f"`{instruction.text}` shares its line with other instructions and cannot be edited"
+            token = self.scanned[line - 1].token
+            words = f"`{instruction.text}` is one of several instructions that `{token}` makes; it cannot be edited"
             raise WriteError(self.program.file, words, line)
         return line
 

@@ -28,8 +28,6 @@ from asmevo.proposers.proposer import Facts
 
 _BLOCKS_TRIED = 6
 _SMALLEST_BLOCK = 4
-_JITTERED_ROUNDS = 6
-_JITTER = 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,6 @@ class Weighting:
     name: str
     load_bonus: float
     order_weight: float
-    jitter: float = 0.0
 
 
 WEIGHTINGS = (
@@ -85,7 +82,7 @@ class BlockScheduler:
         return units
 
     def order(self, weighting: Weighting) -> list[Instruction]:
-        """One schedule; deterministic for a weighting and the state of the facts' random generator."""
+        """One schedule; the same weighting gives the same one."""
         rank = self._ranking(weighting)
         unit_of = self._unit_of
         preds = [
@@ -99,13 +96,11 @@ class BlockScheduler:
         return self._run(preds, succs, rank)
 
     def _ranking(self, weighting: Weighting) -> list[float]:
-        rng = self.facts.rng
         ranks = []
         for unit in self._units:
             height = max(self._heights[place] for place in unit)
             bonus = weighting.load_bonus if any(self._is_load(place) for place in unit) else 0.0
-            noise = 1.0 + (rng.uniform(-weighting.jitter, weighting.jitter) if weighting.jitter else 0.0)
-            ranks.append((height + bonus) * noise - weighting.order_weight * unit.start)
+            ranks.append(height + bonus - weighting.order_weight * unit.start)
         return ranks
 
     def _is_load(self, place: int) -> bool:
@@ -152,21 +147,15 @@ class ListScheduler:
 
     def propose(self, facts: Facts) -> Generator[EditScript, bool | None, None]:
         """See Proposer.propose."""
-        jittered = [
-            Weighting(f"{w.name} #{n}", w.load_bonus, w.order_weight, _JITTER)
-            for n in range(1, _JITTERED_ROUNDS + 1)
-            for w in WEIGHTINGS
-        ]
         blocks = [b for b in facts.hot_blocks if len(facts.kernel.blocks[b].instructions) >= _SMALLEST_BLOCK]
-        for weightings in (WEIGHTINGS, tuple(jittered)):
-            for block in blocks[:_BLOCKS_TRIED]:
-                yield from self._orders(facts, block, weightings)
+        for block in blocks[:_BLOCKS_TRIED]:
+            yield from self._orders(facts, block)
 
-    def _orders(self, facts: Facts, block: int, weightings: tuple[Weighting, ...]) -> Iterator[EditScript]:
+    def _orders(self, facts: Facts, block: int) -> Iterator[EditScript]:
         placement = Placement(facts, block)
         body = placement.body
         scheduler = BlockScheduler(facts, body)
-        for weighting in weightings:
+        for weighting in WEIGHTINGS:
             blocks = placement.rebuild(scheduler.order(weighting))
             if blocks is not None:
                 yield script_between(facts.kernel, blocks, f"{self.name}: block {block}, {weighting.name}")

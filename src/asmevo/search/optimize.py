@@ -31,7 +31,7 @@ Tell = Callable[[float, str], None]
 
 _OFFERED = 3
 _PREDICTED = 12
-_ROUNDS = 3
+_ROUNDS = 2
 
 
 @dataclass(frozen=True, slots=True)

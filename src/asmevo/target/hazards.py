@@ -32,6 +32,7 @@ Word = Literal[
     "mfma", "xdl", "sgemm", "dgemm",
     # derived: from the printed form
     "sopp", "soffset_register", "sets_upper_half", "wide_nsa", "leaves_function", "hands_back_vgprs",
+    "writes_source",
 ]  # fmt: skip
 """What can be said of an instruction."""
 

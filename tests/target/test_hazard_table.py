@@ -1,0 +1,94 @@
+"""The hazard table: form, and numbers against tables that were written down independently of it."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from asmevo.target import load_target
+from asmevo.target.hazards import HazardTable, Selector, WaitStateRow, hazard_table
+
+TARGETS = (
+    "gfx803", "gfx900", "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950",
+    "gfx1010", "gfx1030", "gfx1100", "gfx1151", "gfx1200", "gfx1201", "gfx1250",
+)  # fmt: skip
+FAMILIES = {load_target(name).family.value for name in TARGETS}
+
+# Wait states for gfx900, gfx906, gfx908, gfx90a, gfx942, gfx950, as measured with llc 22.1.8.
+MEASURED = {
+    "valu-sgpr-vmem": (5, 5, 5, 5, 5, 5),
+    "vgpr-dpp": (2, 2, 2, 2, 2, 2),
+    "exec-dpp": (5, 5, 5, 5, 5, 5),
+    "vcc-div-fmas": (4, 4, 4, 4, 4, 4),
+    "setreg-getreg": (2, 2, 2, 2, 2, 2),
+    "setreg-setreg": (2, 2, 2, 2, 2, 2),
+    "wide-store-data": (1, 1, 1, 1, 2, 2),
+    "lane-select": (4, 4, 4, 4, 4, 4),
+    "m0-message": (1, 1, 1, 1, 1, 1),
+    "m0-index": (1, 1, 1, 1, 1, 1),
+    "m0-lds-dma": (1, 1, 1, 1, 1, 1),
+    "trans-use": (0, 0, 0, 0, 1, 1),
+    "valu-sgpr-valu": (0, 0, 0, 0, 2, 2),
+    "exec-lane-access": (0, 0, 0, 0, 4, 4),
+    "vgpr-readlane": (0, 0, 0, 0, 1, 1),
+}
+
+
+def needed(rule: str, target: str) -> int | dict[int, int]:
+    row = next(row for row in hazard_table().wait_states if row.id == rule)
+    return row.needed(target, load_target(target).family.value)
+
+
+@pytest.mark.parametrize("rule", MEASURED)
+def test_wait_states_are_the_measured_ones(rule: str) -> None:
+    gpus = ("gfx900", "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950")
+    assert tuple(needed(rule, gpu) for gpu in gpus) == MEASURED[rule]
+
+
+@pytest.mark.parametrize("gpu", [t for t in TARGETS if t.startswith(("gfx10", "gfx11", "gfx12"))])
+def test_rdna_interlocks_what_gfx9_leaves_to_software(gpu: str) -> None:
+    assert all(needed(rule, gpu) == 0 for rule in MEASURED)
+
+
+def test_mfma_tables_follow_the_published_formulas() -> None:
+    """gfx942: results after passes + 3 (XDL) or + 2; gfx950 one more from 4 passes on."""
+    assert needed("xdl-valu", "gfx942") == {p: p + 3 for p in (2, 4, 8, 16)}
+    assert needed("sgemm-valu", "gfx942") == {p: p + 2 for p in (2, 4, 8, 16)}
+    assert needed("xdl-src-c-partial", "gfx942") == {p: p + 1 for p in (2, 4, 8, 16)}
+    assert needed("xdl-valu", "gfx950") == {p: p + 3 + (p != 2) for p in (2, 4, 8, 16)}
+    assert needed("xdl-overwrite", "gfx950") == needed("xdl-valu", "gfx950")
+    assert needed("xdl-src-ab", "gfx950") == needed("xdl-valu", "gfx950")
+    assert needed("xdl-valu", "gfx90a") == {2: 5, 8: 11, 16: 19}
+    assert needed("agpr-accvgpr-read", "gfx908") == {2: 4, 8: 10, 16: 18}
+
+
+def test_rows_have_distinct_names_and_sources() -> None:
+    table = hazard_table()
+    rows = (*table.wait_states, *table.sequences)
+    assert len({row.id for row in rows}) == len(rows)
+    assert all(row.source and row.title for row in rows)
+
+
+def test_targets_in_the_table_exist() -> None:
+    table = hazard_table()
+    named = {name for row in table.wait_states for name in row.need}
+    named |= {name for row in table.sequences for name in row.targets}
+    unknown = named - set(TARGETS) - FAMILIES - {"gfx1101", "gfx1102", "gfx1103"}
+    assert not unknown
+
+
+def test_a_word_outside_the_vocabulary_is_an_error() -> None:
+    with pytest.raises(ValidationError):
+        Selector.model_validate({"all_of": ["valu", "fast"]})
+    with pytest.raises(ValidationError):
+        HazardTable.model_validate({"wait_states": [], "sequences": [], "more": 1})
+
+
+def test_the_target_goes_before_its_family() -> None:
+    row = WaitStateRow.model_validate(
+        {
+            "id": "x", "title": "x", "producer": {}, "consumer": {}, "source": "x", "known": "llvm",
+            "need": {"gfx940": 1, "gfx950": 2},
+        }
+    )  # fmt: skip
+    assert (row.needed("gfx950", "gfx940"), row.needed("gfx942", "gfx940"), row.needed("gfx906", "gfx9")) == (2, 1, 0)
