@@ -31,7 +31,9 @@ def kernel_of(text: str, gpu: str) -> Kernel:
 
 def found(text: str, gpu: str) -> list[tuple[str, int, int, int]]:
     """(rule, consumer, wait states found, needed) of all violations."""
-    return [(v.rule, v.consumer.id, v.found, v.needed) for v in analyse_hazards(kernel_of(text, gpu)).violations]
+    return [
+        (v.rule, v.consumer.id, v.found, v.needed) for v in analyse_hazards(kernel_of(text, gpu)).violations
+    ]
 
 
 def probe_kernel(row: dict[str, Any]) -> Kernel:

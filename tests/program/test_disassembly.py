@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import msgpack
 import pytest
 from compiled_programs import all_files, names
 
@@ -107,6 +108,34 @@ def test_any_words_come_back(words: tuple[int, ...], gpu: str) -> None:
     again = CodeObject(assemble_text(disassemble(program), "words.s"), "words.s")
     code = next(s for s in again.sections if s.name == ".text").data
     assert code == b"".join(word.to_bytes(4, "little") for word in words)
+
+
+def test_metadata_that_yaml_cannot_say_is_a_note_of_bytes() -> None:
+    """LLVM's YAML reader takes "1" for a number even in quotes."""
+    content = msgpack.packb(
+        {"amdhsa.target": "amdgcn-amd-amdhsa--gfx942", "amdhsa.version": [1, 2], "x": "1"}
+    )
+    note = ", ".join(map(str, content + bytes(-len(content) % 4)))
+    head = f'.section .note,"a",@note\n.p2align 2\n.long 7, {len(content)}, 32\n.asciz "AMDGPU"\n.byte 0\n'
+    program = read_program(f"s_endpgm\n{head}.byte {note}\n".encode(), "k.s", "gfx942")
+    assert program.image.metadata_bytes == content
+    text = disassemble(program)
+    assert ".amdgpu_metadata" not in text
+    assert CodeObject(assemble_text(text, "k.s"), "k.s").metadata_bytes == content
+
+
+def test_descriptors_that_directives_cannot_say_are_data_with_their_fields() -> None:
+    """Bits 28 to 31 of the second program resource word are reserved; no directive sets them."""
+    program = read_program(all_files()["gfx942/saxpy.hsaco"], "k")
+    section = next(s for s in program.image.sections if s.name == ".rodata")
+    data = bytearray(program.data)
+    data[section.offset + 55] |= 0x80  # compute_pgm_rsrc2 is bytes 52 to 55
+    odd = read_program(bytes(data), "k")
+    text = disassemble(odd)
+    assert ".amdhsa_kernel" not in text
+    assert "; next_free_vgpr " in text
+    again = CodeObject(assemble_text(text, "k"), "k")
+    assert again.descriptors == odd.image.descriptors != program.image.descriptors
 
 
 def test_a_text_that_cannot_be_had_is_refused_with_its_line() -> None:

@@ -37,6 +37,11 @@ def test_spellings_of_the_target(directive: str, target: str) -> None:
     assert bool(program.notes) == ("gfx941" in directive)
 
 
+def test_line_ends_and_byte_order_marks_of_other_systems() -> None:
+    text = '\ufeff.amdgcn_target "amdgcn-amd-amdhsa--gfx942"\r\n\tv_mov_b32_e32 v0, 0 // a\r\ns_endpgm\r\n'
+    assert _lines(_read(text)) == [(2, "v_mov_b32_e32 v0, 0"), (3, "s_endpgm")]
+
+
 def test_pinned_features_reach_the_object() -> None:
     text = '.amdgcn_target "amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-"\ns_endpgm\n'
     assert str(_read(text).image.target_id) == "gfx90a:sramecc+:xnack-"

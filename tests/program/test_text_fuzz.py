@@ -56,7 +56,7 @@ def test_lines_of_any_text(text: str) -> None:
 
 
 @given(_TEXTS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_programs_of_any_text(text: str) -> None:
     assert _is_read_or_refused(lambda: refuse_foreign_text(text, "f"))
     assert _is_read_or_refused(lambda: read_program(text.encode(), "f", "gfx942"))

@@ -311,6 +311,65 @@ def test_a_changed_descriptor_takes_the_metadata_along(name: str) -> None:
     assert again.metadata == {key: value for key, value in kernel.metadata.items() if key != ".vgpr_count"}
 
 
+_TWO_KERNELS = """\
+one:
+s_endpgm
+.p2align 8
+two:
+s_endpgm
+.rodata
+.p2align 6
+.amdhsa_kernel one
+.amdhsa_next_free_vgpr 8
+.amdhsa_next_free_sgpr 8
+.end_amdhsa_kernel
+.amdhsa_kernel two
+  .amdhsa_next_free_vgpr 8 ; why eight
+  .amdhsa_next_free_sgpr 8
+.end_amdhsa_kernel
+.amdgpu_metadata
+  amdhsa.version: [1, 2]
+  amdhsa.kernels:
+    - .name: one
+      .symbol: one.kd
+      .args:
+        - .name: two
+          .size: 8
+          .offset: 0
+          .value_kind: by_value
+      .vgpr_count: 8
+      .sgpr_count: 8
+      .kernarg_segment_size: 8
+      .kernarg_segment_align: 8
+      .group_segment_fixed_size: 0
+      .private_segment_fixed_size: 0
+      .wavefront_size: 32
+      .max_flat_workgroup_size: 64
+    - .symbol: two.kd
+      .vgpr_count: 8
+      .sgpr_count: 8
+      .kernarg_segment_size: 8
+      .kernarg_segment_align: 8
+      .group_segment_fixed_size: 0
+      .private_segment_fixed_size: 0
+      .wavefront_size: 32
+      .max_flat_workgroup_size: 64
+      .name: two
+.end_amdgpu_metadata
+"""
+
+
+def test_descriptor_and_metadata_of_the_right_kernel_are_changed() -> None:
+    program = _read(_TWO_KERNELS, "gfx1030")
+    two = program.kernel("two")
+    assert two.descriptor is not None
+    more = replace(two, descriptor=two.descriptor.with_field("granulated_vgpr_count", 2))
+    expected = _TWO_KERNELS.replace("vgpr 8 ; why eight", "vgpr 24")
+    head, tail = expected.split("- .symbol: two.kd")
+    expected = head + "- .symbol: two.kd" + tail.replace(".vgpr_count: 8", ".vgpr_count: 24")
+    assert write_program(program, {"two": more}).decode() == expected
+
+
 def test_the_prefetch_size_follows_the_code() -> None:
     """One cache line is 128 bytes; the field starts at bit 4 of the descriptor's third word."""
     program = _open("gfx1200/saxpy.hsaco")
@@ -353,6 +412,8 @@ def test_a_program_counter_that_is_used_in_an_unknown_way_forbids_edits() -> Non
     program = read_program(toolchain().link(toolchain().assemble(text, Processor("gfx942"))), "k.hsaco")
     with pytest.raises(WriteError, match=r"`s_getpc_b64 s\[0:1\]` in .* counts from its own place"):
         _write(program, Move(id=0, after=1))
+    same_place = _write(program, Replace(id=0, code="030080bf", text="s_nop 3"))
+    assert _texts(read_program(same_place, "k").kernels[0])[:2] == ["s_nop 3", "s_nop 2"]
 
 
 def test_relocatable_objects_keep_their_relocations() -> None:

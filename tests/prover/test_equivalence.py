@@ -52,7 +52,38 @@ SAME = {
     ),
 }
 
+SAME |= {
+    "overwritten under the same EXEC": (
+        "v_mov_b32 v2, 1\nv_mov_b32 v2, 2\ns_mov_b64 exec, -1" + STORE,
+        "v_mov_b32 v2, 3\nv_mov_b32 v2, 2\ns_mov_b64 exec, -1" + STORE,
+    ),
+    "overwritten in the lanes that are looked at": (
+        "v_mov_b32 v2, 1\ns_mov_b64 exec, s[0:1]\nv_mov_b32 v2, 2" + STORE,
+        "v_mov_b32 v2, 3\ns_mov_b64 exec, s[0:1]\nv_mov_b32 v2, 2" + STORE,
+    ),
+    "a register that is used again is renamed": (
+        "v_mov_b32 v3, v1\nv_add_u32 v4, v3, v0\nv_mov_b32 v3, v0\ns_mov_b64 exec, -1\nv_add_u32 v2, v3, v4" + STORE,
+        "v_mov_b32 v7, v1\nv_add_u32 v4, v7, v0\nv_mov_b32 v3, v0\ns_mov_b64 exec, -1\nv_add_u32 v2, v3, v4" + STORE,
+    ),
+    "a matrix result is renamed": (
+        "v_mfma_f32_4x4x1_16b_f32 v[4:7], v0, v1, 0\nv_add_f32 v2, v4, v5" + STORE,
+        "v_mfma_f32_4x4x1_16b_f32 v[12:15], v0, v1, 0\nv_add_f32 v2, v12, v13" + STORE,
+    ),
+    "renamed, and EXEC comes back from the same place": (
+        "s_mov_b64 exec, s[0:1]\nv_mov_b32 v3, 1\nv_add_u32 v2, v3, v0" + STORE,
+        "s_mov_b64 exec, s[0:1]\nv_mov_b32 v7, 1\nv_add_u32 v2, v7, v0" + STORE,
+    ),
+}
+
 DIFFERENT = {
+    "renamed, but read under another EXEC": (
+        "v_mov_b32 v3, 1\ns_mov_b64 exec, s[0:1]\nv_add_u32 v2, v3, v0" + STORE,
+        "v_mov_b32 v7, 1\ns_mov_b64 exec, s[0:1]\nv_add_u32 v2, v7, v0" + STORE,
+    ),
+    "renamed, but read across lanes": (
+        "v_mov_b32 v3, v1\nv_readlane_b32 s2, v3, 5\nv_mov_b32 v2, s2" + STORE,
+        "v_mov_b32 v7, v1\nv_readlane_b32 s2, v7, 5\nv_mov_b32 v2, s2" + STORE,
+    ),
     "operands exchanged": ("v_sub_f32 v2, v0, v1" + STORE, "v_sub_f32 v2, v1, v0" + STORE),
     "another constant": ("v_add_u32 v2, 4, v1" + STORE, "v_add_u32 v2, 5, v1" + STORE),
     "a source modifier": ("v_add_f32_e64 v2, v0, v1" + STORE, "v_add_f32_e64 v2, -v0, v1" + STORE),
@@ -66,12 +97,12 @@ DIFFERENT = {
         "s_cmp_eq_u32 s0, s1\ns_add_u32 s5, s0, s1\ns_cselect_b32 s2, s3, s4\nv_mov_b32 v2, s2" + STORE,
     ),
     "EXEC in between": (
-        "v_mov_b32 v2, 1\ns_mov_b64 exec, s[0:1]\nv_mov_b32 v2, 2" + STORE,
-        "s_mov_b64 exec, s[0:1]\nv_mov_b32 v2, 1\nv_mov_b32 v2, 2" + STORE,
+        "v_mov_b32 v2, 1\ns_mov_b64 exec, s[0:1]\nv_mov_b32 v2, 2\ns_mov_b64 exec, -1" + STORE,
+        "s_mov_b64 exec, s[0:1]\nv_mov_b32 v2, 1\nv_mov_b32 v2, 2\ns_mov_b64 exec, -1" + STORE,
     ),
     "a write under EXEC keeps the other lanes": (
-        "v_mov_b32 v2, 1\nv_mov_b32 v2, 2" + STORE,
-        "v_mov_b32 v2, 3\nv_mov_b32 v2, 2" + STORE,
+        "v_mov_b32 v2, 1\ns_mov_b64 exec, s[0:1]\nv_mov_b32 v2, 2\ns_mov_b64 exec, -1" + STORE,
+        "v_mov_b32 v2, 3\ns_mov_b64 exec, s[0:1]\nv_mov_b32 v2, 2\ns_mov_b64 exec, -1" + STORE,
     ),
     "M0 in between": (
         "s_mov_b32 m0, s0\nv_movrels_b32 v2, v3\ns_mov_b32 m0, s1" + STORE,
@@ -104,7 +135,7 @@ DIFFERENT = {
     ),
     "priority changes": ("s_setprio 1\nv_mov_b32 v2, 0" + STORE, "s_setprio 2\nv_mov_b32 v2, 0" + STORE),
 }
-NOT_ON_GFX942 = {"M0 in between": "gfx906"}
+NOT_ON_GFX942 = {"M0 in between": "gfx1030"}
 
 
 @pytest.mark.parametrize("name", SAME)

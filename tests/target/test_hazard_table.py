@@ -91,4 +91,8 @@ def test_the_target_goes_before_its_family() -> None:
             "need": {"gfx940": 1, "gfx950": 2},
         }
     )  # fmt: skip
-    assert (row.needed("gfx950", "gfx940"), row.needed("gfx942", "gfx940"), row.needed("gfx906", "gfx9")) == (2, 1, 0)
+    assert (row.needed("gfx950", "gfx940"), row.needed("gfx942", "gfx940"), row.needed("gfx906", "gfx9")) == (
+        2,
+        1,
+        0,
+    )

@@ -47,6 +47,10 @@ def load(to: int, address: int = 210) -> str:
     return f"{registers(to)} = GLOBAL_LOAD_DWORD {registers(address, 2)}, 0, 0{_EXEC}"
 
 
+def _line(*parts: str) -> str:
+    return "".join(parts)
+
+
 _FIRST_LANE = f"$sgpr8 = V_READFIRSTLANE_B32 {registers(0)}{_EXEC}"
 _COMPARE = f"V_CMP_EQ_U32_e32 {registers(0)}, {registers(1)}, implicit-def $vcc{_EXEC}"
 _CMPX = f"V_CMPX_EQ_U32_e32 {registers(0)}, {registers(1)}, implicit-def $vcc, implicit-def $exec{_EXEC}"
@@ -58,23 +62,98 @@ _M0 = "$m0 = S_MOV_B32 0"
 _MODE_FIELD = 6145
 
 GENERAL = (
-    Probe("sgpr-buffer", GFX9, (_FIRST_LANE, f"{registers(4)} = BUFFER_LOAD_DWORD_OFFEN {registers(5)}, {_RESOURCE}, 0, 0, 0, 0{_EXEC}")),
-    Probe("sgpr-saddr", GFX9[1:], (_FIRST_LANE, f"{registers(4)} = GLOBAL_LOAD_DWORD_SADDR $sgpr8_sgpr9, {registers(5)}, 0, 0{_EXEC}")),
-    Probe("vgpr-dpp", GFX9, (mov(2), f"{registers(3)} = V_MOV_B32_dpp {registers(3)}, {registers(2)}, 0, 15, 15, 0{_EXEC}")),
-    Probe("exec-dpp", GFX9, (_CMPX, f"{registers(3)} = V_MOV_B32_dpp {registers(3)}, {registers(2)}, 0, 15, 15, 0{_EXEC}")),
-    Probe("vcc-div-fmas", GFX9, (_COMPARE, f"{registers(3)} = V_DIV_FMAS_F32_e64 0, {registers(1)}, 0, {registers(2)}, 0, {registers(4)}, 0, 0, implicit $mode, implicit $vcc{_EXEC}")),
-    Probe("setreg-getreg", GFX9, (f"S_SETREG_B32 $sgpr0, {_MODE_FIELD}, implicit-def $mode, implicit $mode", f"$sgpr1 = S_GETREG_B32 {_MODE_FIELD}, implicit $mode")),
-    Probe("setreg-setreg", GFX9, (f"S_SETREG_B32 $sgpr0, {_MODE_FIELD}, implicit-def $mode, implicit $mode", f"S_SETREG_B32 $sgpr1, {_MODE_FIELD}, implicit-def $mode, implicit $mode")),
-    Probe("setreg-other", GFX9, (f"S_SETREG_B32 $sgpr0, {_MODE_FIELD}, implicit-def $mode, implicit $mode", "$sgpr1 = S_GETREG_B32 6146, implicit $mode")),
-    Probe("buffer-store-overwrite", GFX9, (f"BUFFER_STORE_DWORDX4_OFFSET {registers(0, 4)}, {_RESOURCE}, 0, 0, 0, 0{_EXEC}", mov(1))),
-    Probe("buffer-store-soffset", GFX9, (f"BUFFER_STORE_DWORDX4_OFFSET {registers(0, 4)}, {_RESOURCE}, $sgpr4, 0, 0, 0{_EXEC}", mov(1))),
-    Probe("buffer-store-narrow", GFX9, (f"BUFFER_STORE_DWORDX2_OFFSET {registers(0, 2)}, {_RESOURCE}, 0, 0, 0, 0{_EXEC}", mov(1))),
-    Probe("global-store-overwrite", GFX9[1:], (f"GLOBAL_STORE_DWORDX4 {registers(10, 2)}, {registers(0, 4)}, 0, 0{_EXEC}", mov(3))),
-    Probe("global-store-one-between", GFX9[1:], (f"GLOBAL_STORE_DWORDX3 {registers(10, 2)}, {registers(0, 3)}, 0, 0{_EXEC}", "$sgpr0 = S_MOV_B32 0", mov(2))),
+    Probe(
+        "sgpr-buffer",
+        GFX9,
+        (
+            _FIRST_LANE,
+            f"{registers(4)} = BUFFER_LOAD_DWORD_OFFEN {registers(5)}, {_RESOURCE}, 0, 0, 0, 0{_EXEC}",
+        ),
+    ),
+    Probe(
+        "sgpr-saddr",
+        GFX9[1:],
+        (_FIRST_LANE, f"{registers(4)} = GLOBAL_LOAD_DWORD_SADDR $sgpr8_sgpr9, {registers(5)}, 0, 0{_EXEC}"),
+    ),
+    Probe(
+        "vgpr-dpp",
+        GFX9,
+        (mov(2), f"{registers(3)} = V_MOV_B32_dpp {registers(3)}, {registers(2)}, 0, 15, 15, 0{_EXEC}"),
+    ),
+    Probe(
+        "exec-dpp",
+        GFX9,
+        (_CMPX, f"{registers(3)} = V_MOV_B32_dpp {registers(3)}, {registers(2)}, 0, 15, 15, 0{_EXEC}"),
+    ),
+    Probe(
+        "vcc-div-fmas",
+        GFX9,
+        (
+            _COMPARE,
+            f"{registers(3)} = V_DIV_FMAS_F32_e64 0, {registers(1)}, 0, {registers(2)}, 0, {registers(4)}, 0, 0, implicit $mode, implicit $vcc{_EXEC}",
+        ),
+    ),
+    Probe(
+        "setreg-getreg",
+        GFX9,
+        (
+            f"S_SETREG_B32 $sgpr0, {_MODE_FIELD}, implicit-def $mode, implicit $mode",
+            f"$sgpr1 = S_GETREG_B32 {_MODE_FIELD}, implicit $mode",
+        ),
+    ),
+    Probe(
+        "setreg-setreg",
+        GFX9,
+        (
+            f"S_SETREG_B32 $sgpr0, {_MODE_FIELD}, implicit-def $mode, implicit $mode",
+            f"S_SETREG_B32 $sgpr1, {_MODE_FIELD}, implicit-def $mode, implicit $mode",
+        ),
+    ),
+    Probe(
+        "setreg-other",
+        GFX9,
+        (
+            f"S_SETREG_B32 $sgpr0, {_MODE_FIELD}, implicit-def $mode, implicit $mode",
+            "$sgpr1 = S_GETREG_B32 6146, implicit $mode",
+        ),
+    ),
+    Probe(
+        "buffer-store-overwrite",
+        GFX9,
+        (f"BUFFER_STORE_DWORDX4_OFFSET {registers(0, 4)}, {_RESOURCE}, 0, 0, 0, 0{_EXEC}", mov(1)),
+    ),
+    Probe(
+        "buffer-store-soffset",
+        GFX9,
+        (f"BUFFER_STORE_DWORDX4_OFFSET {registers(0, 4)}, {_RESOURCE}, $sgpr4, 0, 0, 0{_EXEC}", mov(1)),
+    ),
+    Probe(
+        "buffer-store-narrow",
+        GFX9,
+        (f"BUFFER_STORE_DWORDX2_OFFSET {registers(0, 2)}, {_RESOURCE}, 0, 0, 0, 0{_EXEC}", mov(1)),
+    ),
+    Probe(
+        "global-store-overwrite",
+        GFX9[1:],
+        (f"GLOBAL_STORE_DWORDX4 {registers(10, 2)}, {registers(0, 4)}, 0, 0{_EXEC}", mov(3)),
+    ),
+    Probe(
+        "global-store-one-between",
+        GFX9[1:],
+        (
+            f"GLOBAL_STORE_DWORDX3 {registers(10, 2)}, {registers(0, 3)}, 0, 0{_EXEC}",
+            "$sgpr0 = S_MOV_B32 0",
+            mov(2),
+        ),
+    ),
     Probe("lane-select", GFX9, (_FIRST_LANE, f"$sgpr5 = V_READLANE_B32 {registers(1)}, $sgpr8")),
     Probe("m0-sendmsg", GFX9, (_M0, "S_SENDMSG 3, implicit $exec, implicit $m0")),
     Probe("m0-movrel", GFX9, (_M0, "$sgpr0 = S_MOVRELS_B32 $sgpr0, implicit $m0")),
-    Probe("m0-lds-dma", GFX9[:6], (_M0, f"BUFFER_LOAD_DWORD_LDS_OFFEN {registers(0)}, {_RESOURCE}, 0, 0, 0, 0{_EXEC}, implicit $m0")),
+    Probe(
+        "m0-lds-dma",
+        GFX9[:6],
+        (_M0, f"BUFFER_LOAD_DWORD_LDS_OFFEN {registers(0)}, {_RESOURCE}, 0, 0, 0, 0{_EXEC}, implicit $m0"),
+    ),
     Probe("trans-use", (*GFX9, *RDNA), (_RCP, add(2, registers(1)))),
     Probe("trans-trans", (*GFX9, *RDNA), (_RCP, f"{registers(2)} = V_RCP_F32_e32 {registers(1)}{_MODE}")),
     Probe("trans-use-far", (*GFX9, *RDNA), (_RCP, *(mov(20 + n) for n in range(6)), add(2, registers(1)))),
@@ -86,33 +165,164 @@ GENERAL = (
     Probe("exec-writelane", GFX9, (_CMPX, f"{registers(9)} = V_WRITELANE_B32 0, 0, {registers(9)}")),
     Probe("vgpr-readlane", GFX9, (mov(1), f"$sgpr5 = V_READLANE_B32 {registers(1)}, 0")),
     Probe("vgpr-readfirstlane", GFX9, (mov(1), f"$sgpr5 = V_READFIRSTLANE_B32 {registers(1)}{_EXEC}")),
-    Probe("permlane-swap", ("gfx950",), (mov(1), f"{registers(1)}, {registers(4)} = V_PERMLANE32_SWAP_B32_e32 {registers(1)}, {registers(4)}{_EXEC}")),
-    Probe("permlane-swap-other", ("gfx950",), (mov(1), f"{registers(3)}, {registers(4)} = V_PERMLANE32_SWAP_B32_e32 {registers(3)}, {registers(4)}{_EXEC}")),
-    Probe("exec-permlane-swap", ("gfx950",), (_CMPX, f"{registers(5)}, {registers(4)} = V_PERMLANE32_SWAP_B32_e32 {registers(5)}, {registers(4)}{_EXEC}")),
+    Probe(
+        "permlane-swap",
+        ("gfx950",),
+        (
+            mov(1),
+            f"{registers(1)}, {registers(4)} = V_PERMLANE32_SWAP_B32_e32 {registers(1)}, {registers(4)}{_EXEC}",
+        ),
+    ),
+    Probe(
+        "permlane-swap-other",
+        ("gfx950",),
+        (
+            mov(1),
+            f"{registers(3)}, {registers(4)} = V_PERMLANE32_SWAP_B32_e32 {registers(3)}, {registers(4)}{_EXEC}",
+        ),
+    ),
+    Probe(
+        "exec-permlane-swap",
+        ("gfx950",),
+        (
+            _CMPX,
+            f"{registers(5)}, {registers(4)} = V_PERMLANE32_SWAP_B32_e32 {registers(5)}, {registers(4)}{_EXEC}",
+        ),
+    ),
     Probe("independent", (*GFX9, *RDNA), (mov(1), mov(2, 3))),
-)  # fmt: skip
+)
 
 RDNA_PATTERNS = (
-    Probe("cmpx-permlane", RDNA, (_CMPX_NOSDST, f"{registers(3)} = V_PERMLANE16_B32_e64 0, {registers(4)}, 0, $sgpr0, 0, $sgpr1, {registers(3)}, 0{_EXEC}")),
-    Probe("cmpx-mov-permlane", RDNA, (_CMPX_NOSDST, mov(9), f"{registers(3)} = V_PERMLANE16_B32_e64 0, {registers(4)}, 0, $sgpr0, 0, $sgpr1, {registers(3)}, 0{_EXEC}")),
-    Probe("vmem-salu-write", RDNA[:2], (f"{registers(4)} = GLOBAL_LOAD_DWORD_SADDR $sgpr8_sgpr9, {registers(5)}, 0, 0{_EXEC}", "$sgpr8 = S_MOV_B32 0")),
-    Probe("vmem-valu-salu-write", RDNA[:2], (f"{registers(4)} = GLOBAL_LOAD_DWORD_SADDR $sgpr8_sgpr9, {registers(5)}, 0, 0{_EXEC}", mov(9), "$sgpr8 = S_MOV_B32 0")),
-    Probe("vmem-exec-write", RDNA[:2], (f"{registers(4)} = GLOBAL_LOAD_DWORD_SADDR $sgpr8_sgpr9, {registers(5)}, 0, 0{_EXEC}", "$exec_lo = S_MOV_B32 -1")),
-    Probe("vmem-wait-salu-write", RDNA[:2], (f"{registers(4)} = GLOBAL_LOAD_DWORD_SADDR $sgpr8_sgpr9, {registers(5)}, 0, 0{_EXEC}", "S_WAITCNT 0", "$sgpr8 = S_MOV_B32 0")),
+    Probe(
+        "cmpx-permlane",
+        RDNA,
+        (
+            _CMPX_NOSDST,
+            f"{registers(3)} = V_PERMLANE16_B32_e64 0, {registers(4)}, 0, $sgpr0, 0, $sgpr1, {registers(3)}, 0{_EXEC}",
+        ),
+    ),
+    Probe(
+        "cmpx-mov-permlane",
+        RDNA,
+        (
+            _CMPX_NOSDST,
+            mov(9),
+            f"{registers(3)} = V_PERMLANE16_B32_e64 0, {registers(4)}, 0, $sgpr0, 0, $sgpr1, {registers(3)}, 0{_EXEC}",
+        ),
+    ),
+    Probe(
+        "vmem-salu-write",
+        RDNA[:2],
+        (
+            f"{registers(4)} = GLOBAL_LOAD_DWORD_SADDR $sgpr8_sgpr9, {registers(5)}, 0, 0{_EXEC}",
+            "$sgpr8 = S_MOV_B32 0",
+        ),
+    ),
+    Probe(
+        "vmem-valu-salu-write",
+        RDNA[:2],
+        (
+            f"{registers(4)} = GLOBAL_LOAD_DWORD_SADDR $sgpr8_sgpr9, {registers(5)}, 0, 0{_EXEC}",
+            mov(9),
+            "$sgpr8 = S_MOV_B32 0",
+        ),
+    ),
+    Probe(
+        "vmem-exec-write",
+        RDNA[:2],
+        (
+            f"{registers(4)} = GLOBAL_LOAD_DWORD_SADDR $sgpr8_sgpr9, {registers(5)}, 0, 0{_EXEC}",
+            "$exec_lo = S_MOV_B32 -1",
+        ),
+    ),
+    Probe(
+        "vmem-wait-salu-write",
+        RDNA[:2],
+        (
+            f"{registers(4)} = GLOBAL_LOAD_DWORD_SADDR $sgpr8_sgpr9, {registers(5)}, 0, 0{_EXEC}",
+            "S_WAITCNT 0",
+            "$sgpr8 = S_MOV_B32 0",
+        ),
+    ),
     Probe("smem-valu-write", RDNA[:2], ("$sgpr0 = S_LOAD_DWORD_IMM $sgpr8_sgpr9, 0, 0", _FIRST_LANE)),
-    Probe("smem-salu-valu-write", RDNA[:2], ("$sgpr0 = S_LOAD_DWORD_IMM $sgpr8_sgpr9, 0, 0", "$sgpr20 = S_MOV_B32 0", _FIRST_LANE)),
-    Probe("smem-nop-valu-write", RDNA[:2], ("$sgpr0 = S_LOAD_DWORD_IMM $sgpr8_sgpr9, 0, 0", "S_NOP 0", _FIRST_LANE)),
+    Probe(
+        "smem-salu-valu-write",
+        RDNA[:2],
+        ("$sgpr0 = S_LOAD_DWORD_IMM $sgpr8_sgpr9, 0, 0", "$sgpr20 = S_MOV_B32 0", _FIRST_LANE),
+    ),
+    Probe(
+        "smem-nop-valu-write",
+        RDNA[:2],
+        ("$sgpr0 = S_LOAD_DWORD_IMM $sgpr8_sgpr9, 0, 0", "S_NOP 0", _FIRST_LANE),
+    ),
     Probe("exec-read-cmpx", RDNA[:2], ("$sgpr0 = S_MOV_B32 $exec_lo", _CMPX_NOSDST)),
-    Probe("exec-read-cmp-cmpx", RDNA[:2], ("$sgpr0 = S_MOV_B32 $exec_lo", f"$sgpr30 = V_CMP_EQ_U32_e64 {registers(0)}, {registers(1)}{_EXEC}", _CMPX_NOSDST)),
+    Probe(
+        "exec-read-cmp-cmpx",
+        RDNA[:2],
+        (
+            "$sgpr0 = S_MOV_B32 $exec_lo",
+            f"$sgpr30 = V_CMP_EQ_U32_e64 {registers(0)}, {registers(1)}{_EXEC}",
+            _CMPX_NOSDST,
+        ),
+    ),
     Probe("exec-read-mov-cmpx", RDNA[:2], ("$sgpr0 = S_MOV_B32 $exec_lo", mov(9), _CMPX_NOSDST)),
-    Probe("mask-salu-write", ("gfx1100", "gfx1151"), (f"{registers(3)} = V_CNDMASK_B32_e64 0, {registers(1)}, 0, {registers(2)}, $sgpr0_sgpr1{_EXEC}", "$sgpr0 = S_MOV_B32 0", "$sgpr2 = S_MOV_B32 $sgpr0"), wave64=True),
-    Probe("partial-forwarding", ("gfx1100", "gfx1151"), (mov(1), "$exec = S_MOV_B64 -1", mov(2), add(3, registers(1), 2)), wave64=True),
-    Probe("partial-forwarding-no-exec", ("gfx1100", "gfx1151"), (mov(1), "$sgpr0_sgpr1 = S_MOV_B64 -1", mov(2), add(3, registers(1), 2)), wave64=True),
-    Probe("partial-forwarding-three-around", ("gfx1100", "gfx1151"), (mov(1), mov(11), mov(12), "$exec = S_MOV_B64 -1", mov(13), mov(2), add(3, registers(1), 2)), wave64=True),
-    Probe("partial-forwarding-two-around", ("gfx1100", "gfx1151"), (mov(1), mov(11), "$exec = S_MOV_B64 -1", mov(13), mov(2), add(3, registers(1), 2)), wave64=True),
-    Probe("partial-forwarding-four-before-use", ("gfx1100", "gfx1151"), (mov(1), "$exec = S_MOV_B64 -1", mov(2), mov(11), mov(12), mov(13), mov(14), add(3, registers(1), 2)), wave64=True),
-    Probe("partial-forwarding-five-before-use", ("gfx1100", "gfx1151"), (mov(1), "$exec = S_MOV_B64 -1", mov(2), mov(11), mov(12), mov(13), mov(14), mov(15), add(3, registers(1), 2)), wave64=True),
-)  # fmt: skip
+    Probe(
+        "mask-salu-write",
+        ("gfx1100", "gfx1151"),
+        (
+            f"{registers(3)} = V_CNDMASK_B32_e64 0, {registers(1)}, 0, {registers(2)}, $sgpr0_sgpr1{_EXEC}",
+            "$sgpr0 = S_MOV_B32 0",
+            "$sgpr2 = S_MOV_B32 $sgpr0",
+        ),
+        wave64=True,
+    ),
+    Probe(
+        "partial-forwarding",
+        ("gfx1100", "gfx1151"),
+        (mov(1), "$exec = S_MOV_B64 -1", mov(2), add(3, registers(1), 2)),
+        wave64=True,
+    ),
+    Probe(
+        "partial-forwarding-no-exec",
+        ("gfx1100", "gfx1151"),
+        (mov(1), "$sgpr0_sgpr1 = S_MOV_B64 -1", mov(2), add(3, registers(1), 2)),
+        wave64=True,
+    ),
+    Probe(
+        "partial-forwarding-three-around",
+        ("gfx1100", "gfx1151"),
+        (mov(1), mov(11), mov(12), "$exec = S_MOV_B64 -1", mov(13), mov(2), add(3, registers(1), 2)),
+        wave64=True,
+    ),
+    Probe(
+        "partial-forwarding-two-around",
+        ("gfx1100", "gfx1151"),
+        (mov(1), mov(11), "$exec = S_MOV_B64 -1", mov(13), mov(2), add(3, registers(1), 2)),
+        wave64=True,
+    ),
+    Probe(
+        "partial-forwarding-four-before-use",
+        ("gfx1100", "gfx1151"),
+        (mov(1), "$exec = S_MOV_B64 -1", mov(2), mov(11), mov(12), mov(13), mov(14), add(3, registers(1), 2)),
+        wave64=True,
+    ),
+    Probe(
+        "partial-forwarding-five-before-use",
+        ("gfx1100", "gfx1151"),
+        (
+            mov(1),
+            "$exec = S_MOV_B64 -1",
+            mov(2),
+            mov(11),
+            mov(12),
+            mov(13),
+            mov(14),
+            mov(15),
+            add(3, registers(1), 2),
+        ),
+        wave64=True,
+    ),
+)
 
 # mnemonic part, targets, registers of A, B and D
 _MATRIX = (
@@ -156,7 +366,14 @@ def _matrix_probes() -> list[Probe]:
         Probe("valu-mfma-a", MFMA, (mov(120), mfma)),
         Probe("valu-mfma-c", MFMA, (mov(40), mfma)),
         Probe("exec-mfma", MFMA, (_CMPX, mfma)),
-        Probe("dgemm-fma64", MFMA, (_mfma("F64_16X16X4F64", 2, 8, 0, 120, 40), f"{registers(60, 2)} = V_FMA_F64_e64 0, {registers(62, 2)}, 0, {registers(64, 2)}, 0, {registers(66, 2)}, 0, 0{_MODE}")),
+        Probe(
+            "dgemm-fma64",
+            MFMA,
+            (
+                _mfma("F64_16X16X4F64", 2, 8, 0, 120, 40),
+                f"{registers(60, 2)} = V_FMA_F64_e64 0, {registers(62, 2)}, 0, {registers(64, 2)}, 0, {registers(66, 2)}, 0, 0{_MODE}",
+            ),
+        ),
         Probe("dgemm-between", MFMA[:2], (mov(90), _mfma("F64_16X16X4F64", 2, 8, 0, 120, 40), store(90))),
         Probe("dot-valu", MFMA, (_dot("DOT4_I32_I8", 0, 1, 2, 3), add(9, registers(0)))),
         Probe("dot-overwrite", MFMA, (_dot("DOT4_I32_I8", 0, 1, 2, 3), mov(0))),
@@ -165,7 +382,7 @@ def _matrix_probes() -> list[Probe]:
         Probe("dot-other-c", MFMA, (_dot("DOT4_I32_I8", 0, 1, 2, 3), _dot("DOT8_I32_I4", 9, 1, 2, 0))),
         Probe("dot-store", MFMA, (_dot("DOT4_I32_I8", 0, 1, 2, 3), store(0))),
         Probe("dot-mfma", MFMA, (_dot("DOT4_I32_I8", 120, 1, 2, 3), mfma)),
-    ]  # fmt: skip
+    ]
     return found
 
 
@@ -219,7 +436,7 @@ def _wmma_probes() -> list[Probe]:
             Probe("wmma-src-a", (target,), (first, second)),
             Probe("wmma-src-a-apart", (target,), (first, mov(90), second)),
             Probe("wmma-chain", (target,), (first, first)),
-        ]  # fmt: skip
+        ]
     return found + _coexecution_probes()
 
 

@@ -66,10 +66,11 @@ _PAIR_LIMIT = 1 << 20
 @dataclass(frozen=True, slots=True)
 class Effect:
     """What an instruction does to a pending sequence: adds to its counts, ends it, arms it, or makes the
-    consumer count from zero."""
+    consumer count from zero. `ends_if_primed`: it ends it if one of these registers was touched before."""
 
     counts: tuple[int, ...]
     ends: bool
+    ends_if_primed: int
     arms: bool
     zeroes: bool
 
@@ -333,20 +334,25 @@ class HazardRules:
         if any(self._is_kind(selector, mnemonic, words) for selector in asks_more):
             return None
         counts = [int(self._is_kind(end, mnemonic, words)) for end in row.until]
-        return self._effect_of(row, counts, lambda selector: self._is_kind(selector, mnemonic, words))
+        return self._effect_of(row, counts, 0, lambda selector: self._is_kind(selector, mnemonic, words))
 
     def _effect(self, row: SequenceRow, view: _View) -> Effect | None:
-        states = wait_states(view.decoded)
+        states, primed = wait_states(view.decoded), 0
         counts = [states if end.anything else int(self._matches(end, view)) for end in row.until]
-        effect = self._effect_of(row, counts, lambda selector: self._matches(selector, view))
-        return effect if any(effect.counts) or effect.arms or effect.zeroes else None
+        for place, end in enumerate(row.until):
+            if end.reads_primed and counts[place]:
+                counts[place], primed = 0, self._role(view, "operand_reads")
+        effect = self._effect_of(row, counts, primed, lambda selector: self._matches(selector, view))
+        return effect if any(effect.counts) or primed or effect.arms or effect.zeroes else None
 
-    def _effect_of(self, row: SequenceRow, counts: list[int], holds: Callable[[Selector], bool]) -> Effect:
+    def _effect_of(
+        self, row: SequenceRow, counts: list[int], primed: int, holds: Callable[[Selector], bool]
+    ) -> Effect:
         ends = any(count and end.times == 1 for end, count in zip(row.until, counts, strict=True))
         softens = [int(holds(row.softens.after))] if row.softens is not None else []
         arms = row.arm is not None and holds(row.arm)
         zeroes = row.counted_zero_after is not None and holds(row.counted_zero_after)
-        return Effect(tuple(counts + softens), ends, arms, zeroes)
+        return Effect(tuple(counts + softens), ends, primed, arms, zeroes)
 
     def _plays(self, via: Via | None, view: _View, *, producer: bool) -> bool:
         return via is None or bool(self._tied(via, view, producer=producer))

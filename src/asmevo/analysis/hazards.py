@@ -244,7 +244,7 @@ class _Front:
             held = self.pending.get(row)
             if not held:
                 continue
-            if effect.ends:
+            if effect.ends or effect.ends_if_primed & self.primed[row]:
                 del self.pending[row]
                 continue
             self.clocks[row] = tuple(map(add, self.clocks[row], effect.counts))

@@ -108,6 +108,18 @@ _ACROSS_LANES = re.compile(
     r"|ds_(bpermute|permute|swizzle|read_.*_tr_|load_tr|read_.*addtid)|global_load_(tr|block_tr)"
 )
 _ACROSS_FLAGS = frozenset({"dpp", "vinterp", "ldsdir", "gds"})
+
+
+def reads_across_lanes(decoded: Decoded) -> bool:
+    """Whether it may look at lanes that EXEC switches off, or at other lanes than the one it writes."""
+    return bool(decoded.flags & _ACROSS_FLAGS or _ACROSS_LANES.match(decoded.mnemonic))
+
+
+def ignores_exec(decoded: Decoded) -> bool:
+    """Whether it writes all lanes whatever EXEC says (matrix instructions)."""
+    return _IGNORE_EXEC.match(decoded.mnemonic) is not None
+
+
 _LOOKS_AT_EVERYTHING = frozenset({"unknown", "call"})
 
 # `EXEC = f(S, EXEC)` of the instructions that name EXEC implicitly (AMD's pseudocode of SOP1 and VOPC).
@@ -296,8 +308,8 @@ def _transfer(decoded: Decoded, halves: bool, wave_size: int) -> _Transfer:
         return _Transfer(0, 0, ALL, VECTOR_MASK, ExecChange.NONE)
     reads = decoded.reads | (decoded.writes if halves and _writes_half(decoded) else 0)
     killed = 0 if "indexed_def" in flags else decoded.writes
-    killed_everywhere = killed & VECTOR_MASK if _IGNORE_EXEC.match(mnemonic) else 0
-    across = bool(flags & _ACROSS_FLAGS or _ACROSS_LANES.match(mnemonic))
+    killed_everywhere = killed & VECTOR_MASK if ignores_exec(decoded) else 0
+    across = reads_across_lanes(decoded)
     return _Transfer(
         keep=ALL & ~killed,
         keep_others=ALL & ~killed_everywhere,

@@ -18,6 +18,7 @@ from asmevo.target import Target
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_.$][\w.$@]*\Z")
 _WORDS_PER_LINE = 8
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # libyaml's, where it is there
 _SAME_NAME_FIELDS = (
     "user_sgpr_private_segment_buffer",
     "user_sgpr_dispatch_ptr",
@@ -170,7 +171,7 @@ def descriptor_data(name: str, descriptor: KernelDescriptor, target: Target) -> 
 
 def metadata_yaml(metadata: dict[str, Any]) -> list[str]:
     """The metadata note as `.amdgpu_metadata`."""
-    text = yaml.safe_dump(metadata, default_flow_style=False, width=1 << 20, allow_unicode=True)
+    text = yaml.dump(metadata, Dumper=_DUMPER, default_flow_style=False, width=1 << 20, allow_unicode=True)
     return ["\t.amdgpu_metadata", "---", *text.rstrip("\n").split("\n"), "...", "\t.end_amdgpu_metadata"]
 
 

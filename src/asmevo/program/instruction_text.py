@@ -11,6 +11,10 @@ from asmevo.program.instruction import Decoded
 from asmevo.toolchain import AssemblyError, toolchain
 
 
+# No instruction is longer (bytes); LLVM pads code behind it, which need not be decoded.
+_LONGEST = 24
+
+
 @functools.lru_cache(maxsize=1 << 14)
 def encode_text(text: str, context: DecodingContext) -> Decoded:
     """The encoding that LLVM gives a text. Raises EditError with LLVM's words when it refuses."""
@@ -19,7 +23,7 @@ def encode_text(text: str, context: DecodingContext) -> Decoded:
     except AssemblyError as error:
         raise EditError(f"LLVM refuses `{text}`: {error.diagnostics[0].message}") from error
     code = next((section.data for section in CodeObject(data, text).sections if section.name == ".text"), b"")
-    found = decode_code(code, context)
+    found = decode_code(code[:_LONGEST], context)
     if not found:
         raise EditError(f"`{text}` is no instruction")
     return found[0]

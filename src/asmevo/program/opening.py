@@ -64,7 +64,7 @@ def _as_text(data: bytes) -> str | None:
     if not _TEXT_BYTES.issuperset(data):
         return None
     try:
-        return data.decode()
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         return None
 

@@ -25,6 +25,7 @@ from asmevo.program.statements import LineKind, mask_comments
 
 _REFERENCE = re.compile(r"(@(?:gotpc)?rel32@(?:lo|hi)\s*\+\s*)(\d+)")
 _ALIGNMENTS = frozenset({".p2align", ".p2alignl", ".p2alignw", ".align", ".balign", ".balignl", ".balignw"})
+_DASH = re.compile(r"\s*- +")
 _DEFAULT_INDENT = "\t"
 
 
@@ -165,7 +166,7 @@ class _Editor:
             raise WriteError(self.program.file, words, line)
         if self.uses[line] != 1:
             token = self.scanned[line - 1].token
-            words = f"`{instruction.text}` is one of several instructions that `{token}` makes; it cannot be edited"
+            words = f"`{instruction.text}` is one of several that `{token}` makes and cannot be edited"
             raise WriteError(self.program.file, words, line)
         return line
 
@@ -306,27 +307,22 @@ def _edit_metadata(text: str, old: Kernel, new: Kernel, file: str) -> str:
 
 
 def _metadata_item(lines: list[str], name: str) -> range:
-    """The lines of the list entry of one kernel under `amdhsa.kernels`."""
-    start = next((n for n, line in enumerate(lines) if line.startswith("amdhsa.kernels:")), None)
-    if start is None:
+    """The lines of one kernel's entry in the list `amdhsa.kernels`; none unless it is in block style."""
+    start = next((n for n, line in enumerate(lines) if line.strip() == "amdhsa.kernels:"), None)
+    if start is None or start + 1 == len(lines):
         return range(0)
-    dash = re.compile(r"^(\s*)- ")
-    first = dash.match(lines[start + 1]) if start + 1 < len(lines) else None
-    indent = len(first[1]) if first else 0
-    heads = []
+    dash = _DASH.match(lines[start + 1])
+    if dash is None:
+        return range(0)
+    inner = " " * len(dash[0])
     end = start + 1
-    while end < len(lines) and (
-        lines[end].startswith(" " * indent + "-") or lines[end].startswith(" " * (indent + 1))
-    ):
-        if lines[end].startswith(" " * indent + "-"):
+    heads = []
+    while end < len(lines) and (lines[end].startswith(inner) or lines[end].startswith(dash[0])):
+        if lines[end].startswith(dash[0]):
             heads.append(end)
         end += 1
-    named = re.compile(rf"^[ \t-]*\.name:[ \t]+['\"]?{re.escape(name)}['\"]?[ \t]*$")
+    named = re.compile(rf"({re.escape(dash[0])}|{inner})\.name:[ \t]+['\"]?{re.escape(name)}['\"]?[ \t]*$")
     for head, following in zip(heads, [*heads[1:], end], strict=True):
-        inner = " " * (indent + 2)
-        if any(
-            named.match(lines[n]) and lines[n].startswith((inner + ".", " " * indent + "- ."))
-            for n in range(head, following)
-        ):
+        if any(named.match(line) for line in lines[head:following]):
             return range(head, following)
     return range(0)

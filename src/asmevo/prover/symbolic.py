@@ -6,9 +6,14 @@ so "the same computation" is "the same integer". Nothing is assumed about what a
 only that the same encoding with the same inputs gives the same outputs. What counts as an input:
 
 * all registers it reads, implicit ones (EXEC, MODE, VCC, SCC, M0, ...) included;
-* for vector instructions also the old values of the registers it writes, since lanes that EXEC
-  switches off keep them;
 * for loads, the state of every memory space that they may read.
+
+Lanes. A vector instruction writes the lanes that EXEC switches on and keeps the others. So a vector
+register has two values: `enabled`, what is in the lanes of the EXEC under which it was last written, and
+`whole`, which is `enabled` merged into the old whole value under that EXEC. An instruction that works lane
+by lane under the very same EXEC value sees only `enabled`; that is what lets a register be renamed although
+its old contents differ. Instructions that look across lanes, and any under another EXEC, see `whole`.
+What ignores EXEC (matrix instructions) writes all lanes.
 
 Memory is one value a space. A store, atomic, barrier or message makes a new state from the old one, the
 encoding and its inputs, so two runs have the same final state only if they made the same effects in the
@@ -25,9 +30,12 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from asmevo.analysis.liveness import ignores_exec, reads_across_lanes
 from asmevo.analysis.memory import SPACES, MemoryEffect, MemoryKind, memory_effect
 from asmevo.program.instruction import Decoded, Instruction
-from asmevo.program.registers import UNIT_COUNT, VECTOR_MASK, units_of
+from asmevo.program.registers import EXEC_MASK, NAMED_SPANS, UNIT_COUNT, VECTOR_MASK, units_of
+
+_EXEC_LO, _EXEC_HI = NAMED_SPANS["exec"].units
 
 _SILENT = frozenset(
     {
@@ -42,11 +50,18 @@ _SILENT = frozenset(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """What symbolic execution needs of one encoding, computed once."""
+    """What symbolic execution needs of one encoding, computed once.
+
+    `lane_inputs` are the vector units among `inputs` that are looked at in enabled lanes only; `merges`
+    says whether vector results leave other lanes alone.
+    """
 
     shape: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    lane_inputs: frozenset[int]
+    vector_outputs: frozenset[int]
+    merges: bool
     silent: bool
     effect: MemoryEffect
     reads_spaces: tuple[str, ...]
@@ -59,11 +74,14 @@ def step_of(decoded: Decoded) -> Step:
     effect = memory_effect(decoded)
     inputs = _ordered_units(decoded, written=False)
     outputs = _ordered_units(decoded, written=True)
-    kept = tuple(unit for unit in outputs if (VECTOR_MASK >> unit) & 1 and unit not in inputs)
+    by_lane = bool(decoded.reads & EXEC_MASK) and not reads_across_lanes(decoded)
     return Step(
         shape=decoded.shape,
-        inputs=inputs + kept,
+        inputs=inputs,
         outputs=outputs,
+        lane_inputs=frozenset(u for u in inputs if by_lane and VECTOR_MASK >> u & 1),
+        vector_outputs=frozenset(u for u in outputs if VECTOR_MASK >> u & 1),
+        merges=not ignores_exec(decoded),
         silent=decoded.mnemonic in _SILENT,
         effect=effect,
         reads_spaces=tuple(sorted(effect.touches)),
@@ -89,6 +107,7 @@ class Values:
         self._numbers: dict[tuple[object, ...], int] = {}
         # Numbers below are the initial values of the register units and memory spaces.
         self._next = UNIT_COUNT + len(SPACES)
+        self._merges: dict[int, tuple[tuple[int, int], int]] = {}
 
     def number(self, key: tuple[object, ...], results: int) -> int:
         """The first of `results` consecutive numbers that stand for the results of an operation."""
@@ -99,11 +118,22 @@ class Values:
         return found
 
 
+    def merged(self, mask: tuple[int, int], value: int, old: int) -> int:
+        """`value` in the lanes of `mask`, `old` in the others; what lies under an equal mask never shows."""
+        below = self._merges.get(old)
+        if below is not None and below[0] == mask:
+            old = below[1]
+        whole = self.number(("merge", mask, value, old), 0)
+        self._merges[whole] = (mask, old)
+        return whole
+
+
 @dataclass(slots=True)
 class Outcome:
     """What a run leaves: register values that changed, memory states, and who wrote what last."""
 
     registers: dict[int, int] = field(default_factory=dict)
+    enabled: dict[int, tuple[tuple[int, int], int]] = field(default_factory=dict)
     memory: dict[str, int] = field(default_factory=lambda: {s: UNIT_COUNT + n for n, s in enumerate(SPACES)})
     effects: list[tuple[int, Instruction]] = field(default_factory=list)
     controls: list[int] = field(default_factory=list)
@@ -118,7 +148,6 @@ class Outcome:
 def run_block(instructions: Sequence[Instruction], values: Values) -> Outcome:
     """Runs a block on the initial symbols. Stops at an instruction without a meaning and names it."""
     outcome = Outcome()
-    registers, memory, number = outcome.registers, outcome.memory, values.number
     for instruction in instructions:
         step = step_of(instruction.decoded)
         if step.silent:
@@ -126,26 +155,50 @@ def run_block(instructions: Sequence[Instruction], values: Values) -> Outcome:
         if "unknown" in instruction.decoded.info.flags:
             outcome.unknown = instruction
             return outcome
-        shape = _shape(instruction, step)
-        key: tuple[object, ...] = (shape, *[registers.get(unit, unit) for unit in step.inputs])
-        if step.effect.ordered:
-            key += tuple(memory.values())
-        elif step.reads_spaces:
-            key += tuple([memory[space] for space in step.reads_spaces])
-        first = number(key, len(step.outputs))
-        for place, unit in enumerate(step.outputs):
-            registers[unit] = first + 1 + place
-        if step.effect.ordered:
-            memory.update((space, number((space, first), 0)) for space in SPACES)
-            outcome.effects.append((first, instruction))
-        elif step.writes_spaces:
-            memory.update((space, number((space, first), 0)) for space in step.writes_spaces)
-            outcome.effects.append((first, instruction))
-        elif step.effect.kind is MemoryKind.CONTROL:
-            outcome.controls.append(first)
-        if "terminator" in instruction.decoded.info.flags:
-            outcome.branch = (shape, instruction.target, first)
+        _run_step(instruction, step, values, outcome)
     return outcome
+
+
+def _run_step(instruction: Instruction, step: Step, values: Values, outcome: Outcome) -> None:
+    registers, memory, number = outcome.registers, outcome.memory, values.number
+    mask = (registers.get(_EXEC_LO, _EXEC_LO), registers.get(_EXEC_HI, _EXEC_HI))
+    shape = _shape(instruction, step)
+    key: tuple[object, ...] = (shape, *_inputs(step, mask, outcome))
+    if step.effect.ordered:
+        key += tuple(memory.values())
+    elif step.reads_spaces:
+        key += tuple([memory[space] for space in step.reads_spaces])
+    first = number(key, len(step.outputs))
+    for place, unit in enumerate(step.outputs):
+        value = first + 1 + place
+        if unit in step.vector_outputs and step.merges:
+            outcome.enabled[unit] = (mask, value)
+            value = values.merged(mask, value, registers.get(unit, unit))
+        else:
+            outcome.enabled.pop(unit, None)
+        registers[unit] = value
+    if step.effect.ordered or step.writes_spaces:
+        written = SPACES if step.effect.ordered else step.writes_spaces
+        memory.update([(space, number((space, first), 0)) for space in written])
+        outcome.effects.append((first, instruction))
+    elif step.effect.kind is MemoryKind.CONTROL:
+        outcome.controls.append(first)
+    if "terminator" in instruction.decoded.info.flags:
+        outcome.branch = (shape, instruction.target, first)
+
+
+def _inputs(step: Step, mask: tuple[int, int], outcome: Outcome) -> list[int]:
+    """The value of each input as far as the instruction looks at it."""
+    registers, enabled = outcome.registers, outcome.enabled
+    found = []
+    for unit in step.inputs:
+        value = registers.get(unit, unit)
+        if unit in step.lane_inputs:
+            last = enabled.get(unit)
+            if last is not None and last[0] == mask:
+                value = last[1]
+        found.append(value)
+    return found
 
 
 def _shape(instruction: Instruction, step: Step) -> object:

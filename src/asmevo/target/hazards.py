@@ -85,10 +85,15 @@ class Via(Frozen):
 
 
 class End(Selector):
-    """Something that ends the danger after `times` occurrences; `anything`: every wait state occurs."""
+    """Something that ends the danger after `times` occurrences.
+
+    `anything`: every wait state occurs. `reads_primed`: only if its operands name a register that the row's
+    priming has touched (`times` is 1 then).
+    """
 
     times: int = 1
     anything: bool = False
+    reads_primed: bool = False
 
 
 class Priming(Frozen):

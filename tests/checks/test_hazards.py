@@ -1,0 +1,140 @@
+"""Hazard findings: reported cases, their harmless neighbours, compiled kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from asmevo.checks.finding import Severity
+from asmevo.checks.hazards import check_hazards
+from asmevo.program.codeobject import CodeObject
+from asmevo.program.kernel import Kernel
+from asmevo.program.reading import read_kernels
+from asmevo.toolchain import Processor, toolchain
+
+DATA = Path(__file__).parents[1] / "data"
+KERNELS = sorted((DATA / "kernels").glob("*/*.hsaco"))
+
+Expected = tuple[str, Severity, int, str]  # rule, severity, consumer, part of the mend
+
+
+def kernel_of(text: str, gpu: str) -> Kernel:
+    source = f".text\n.globl f\n.type f,@function\nf:\n{text}\ns_endpgm\n"
+    return read_kernels(CodeObject(toolchain().assemble(source, Processor(gpu)), "test.o"))[0]
+
+
+def found(text: str, gpu: str) -> list[tuple[str, Severity, int]]:
+    return [(f.rule, f.severity, f.instructions[0]) for f in check_hazards(kernel_of(text, gpu))]
+
+
+CASES: dict[str, list[Expected]] = {
+    "21_mfma-inline-acc-read.gfx950.s": [
+        ("hazards.xdl-valu", Severity.ERROR, 1, "insert s_nop 7 before #1"),
+        ("hazards.xdl-valu", Severity.ERROR, 2, "insert s_nop 6 before #2"),
+    ],
+    "23_mfma-diff-srcc.gfx950.s": [
+        ("hazards.mfma-src-c-other-opcode", Severity.WARNING, 1, "insert s_nop 5 before #1")
+    ],
+    "25_wide-store-war.gfx942.s": [
+        ("hazards.wide-store-data", Severity.ERROR, 4, "insert s_nop 0 before #4")
+    ],
+    "27_trans-fwd.gfx942.s": [("hazards.trans-use", Severity.ERROR, 1, "insert s_nop 0 before #1")],
+    "29_permlane-gfx950.gfx950.s": [("hazards.vgpr-permlane", Severity.ERROR, 1, "insert s_nop 1 before #1")],
+    "30_dpp-after-valu.gfx906.s": [("hazards.vgpr-dpp", Severity.ERROR, 2, "insert s_nop 0 before #2")],
+    "31_valu-sgpr-vmem.gfx906.s": [("hazards.valu-sgpr-vmem", Severity.ERROR, 2, "insert s_nop 4 before #2")],
+    "33_gfx12-sgpr-read.gfx1200.s": [
+        ("hazards.valu-read-sgpr-salu", Severity.ERROR, 2, "insert s_wait_alu depctr_sa_sdst(0) before #2")
+    ],
+    "34_wmma-gfx11.gfx1100.s": [("hazards.wmma-src-ab", Severity.ERROR, 1, "insert v_nop before #1")],
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_reported_cases_are_found(name: str) -> None:
+    findings = check_hazards(kernel_of((DATA / "cases" / name).read_text(), name.split(".")[1]))
+    assert [(f.rule, f.severity, f.instructions[0], f.mend) for f in findings] == CASES[name]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_mend_mends(name: str) -> None:
+    """Putting in what the messages say, from the last place to the first, leaves nothing to find."""
+    gpu = name.split(".")[1]
+    lines = [line for line in (DATA / "cases" / name).read_text().splitlines() if line.strip()]
+    for _ in range(3):
+        places = [n for n, line in enumerate(lines) if not line.strip().endswith(":")]
+        findings = check_hazards(kernel_of("\n".join(lines), gpu))
+        if not findings:
+            return
+        mend = findings[0].mend.removeprefix("insert ").split(" before #")
+        lines.insert(places[int(mend[1])], mend[0])
+    pytest.fail("still findings")
+
+
+SILENT = {
+    "21: unrelated AGPRs": ("gfx950", "v_mfma_f32_16x16x32_bf16 a[0:3], v[0:3], v[4:7], 0\nv_accvgpr_read_b32 v20, a4"),
+    "23: one opcode": (
+        "gfx950",
+        "v_mfma_f32_16x16x32_f16 v[0:3], v[8:11], v[12:15], v[0:3]\n" * 2,
+    ),
+    "23: gfx942 forwards": (
+        "gfx942",
+        "v_mfma_f32_16x16x16_f16 v[0:3], v[8:9], v[12:13], v[0:3]\n"
+        "v_mfma_f32_32x32x8_f16 v[16:31], v[8:9], v[12:13], v[16:31]",
+    ),
+    "25: other registers": ("gfx942", "global_store_dwordx4 v26, v[34:37], s[20:21]\nv_mov_b32_e32 v38, v0"),
+    "25: narrow store": ("gfx942", "global_store_dwordx2 v26, v[34:35], s[20:21]\nv_mov_b32_e32 v34, v0"),
+    "27: gfx90a": ("gfx90a", "v_rcp_f32_e32 v1, v0\nv_mul_f32_e32 v2, v1, v3"),
+    "27: trans to trans": ("gfx942", "v_rcp_f32_e32 v1, v0\nv_exp_f32_e32 v2, v1"),
+    "29: other register": ("gfx950", "v_add_f32_e32 v1, v2, v3\nv_permlane32_swap_b32_e32 v5, v4"),
+    "30: only src0 goes through DPP": (
+        "gfx906",
+        "v_add_f32_e32 v4, v4, v4\nv_add_f32_dpp v5, v6, v4 row_shr:1 row_mask:0xf bank_mask:0xf",
+    ),
+    "31: gfx10": (
+        "gfx1030",
+        "v_readfirstlane_b32 s8, v0\nv_readfirstlane_b32 s9, v1\nbuffer_load_dword v4, v5, s[8:11], 0 offen",
+    ),
+    "33: gfx11": ("gfx1100", "v_add_f32_e32 v1, s4, v2\ns_mov_b32 s4, s9\nv_add_f32_e32 v3, s4, v2"),
+    "33: gfx1250": ("gfx1250", "v_add_f32_e32 v1, s4, v2\ns_mov_b32 s4, s9\nv_add_f32_e32 v3, s4, v2"),
+    "34: chain through C": ("gfx1100", "v_wmma_f32_16x16x16_f16 v[0:7], v[16:23], v[24:31], v[0:7]\n" * 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_harmless_neighbours_are_silent(name: str) -> None:
+    gpu, text = SILENT[name]
+    assert found(text, gpu) == []
+
+
+def test_an_s_nop_does_not_part_wmma() -> None:
+    text = (DATA / "cases" / "34_wmma-gfx11.gfx1100.s").read_text().strip().splitlines()
+    assert found("\n".join([text[0], "s_nop 7", text[1]]), "gfx1100") != []
+
+
+def test_shift_by_the_last_register_of_a_block() -> None:
+    shift = "v_lshlrev_b64 v[0:1], v7, v[2:3]"
+    rule = "hazards.shift64-high-register"
+    assert found(shift, "gfx90a") == [(rule, Severity.ERROR, 0)]
+    assert found(f"{shift}\nv_mov_b32_e32 v8, 0", "gfx90a") == []
+    assert found(shift, "gfx942") == found(shift.replace("v7", "v6"), "gfx90a") == []
+
+
+def test_unknown_code_is_named() -> None:
+    (finding,) = check_hazards(kernel_of(".long 0xffffffff", "gfx942"))
+    assert (finding.rule, finding.severity) == ("hazards.unknown", Severity.WARNING)
+    assert ".long 0xffffffff" in finding.message
+
+
+def test_message_names_both_the_distance_and_the_mend() -> None:
+    (finding,) = check_hazards(kernel_of("v_rcp_f32_e32 v1, v0\nv_mul_f32_e32 v2, v1, v3", "gfx942"))
+    for part in ("v_rcp_f32_e32 v1, v0", "v_mul_f32_e32 v2, v1, v3", "through v1", "found 0", "s_nop 0"):
+        assert part in finding.message
+    assert (finding.subject, finding.path, finding.instructions) == ("v1", (0,), (1, 0))
+
+
+@pytest.mark.parametrize("file", KERNELS, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_compiled_kernels_have_no_hazards(file: Path) -> None:
+    for kernel in read_kernels(CodeObject(file.read_bytes(), file.name)):
+        hard = [f for f in check_hazards(kernel) if f.blocks_candidate and f.rule != "hazards.unknown"]
+        assert hard == []
