@@ -154,7 +154,8 @@ def test_slack_of_a_nop(nop: str, unused: int) -> None:
 
 
 def test_slack_sees_what_lies_behind_a_branch() -> None:
-    text = "v_readfirstlane_b32 s8, v0\ns_nop 3\ns_cbranch_scc1 far\nfar:\nbuffer_load_dword v4, v5, s[8:11], 0 offen"
+    head = "v_readfirstlane_b32 s8, v0\ns_nop 3\ns_cbranch_scc1 far\nfar:\n"
+    text = f"{head}buffer_load_dword v4, v5, s[8:11], 0 offen"
     assert [s.unused for s in nop_slack(kernel_of(text, "gfx906"))] == [0]
     assert [s.unused for s in nop_slack(kernel_of(text.replace("s8, v0", "s20, v0"), "gfx906"))] == [4]
 

@@ -72,7 +72,10 @@ def test_the_mend_mends(name: str) -> None:
 
 
 SILENT = {
-    "21: unrelated AGPRs": ("gfx950", "v_mfma_f32_16x16x32_bf16 a[0:3], v[0:3], v[4:7], 0\nv_accvgpr_read_b32 v20, a4"),
+    "21: unrelated AGPRs": (
+        "gfx950",
+        "v_mfma_f32_16x16x32_bf16 a[0:3], v[0:3], v[4:7], 0\nv_accvgpr_read_b32 v20, a4",
+    ),
     "23: one opcode": (
         "gfx950",
         "v_mfma_f32_16x16x32_f16 v[0:3], v[8:11], v[12:15], v[0:3]\n" * 2,

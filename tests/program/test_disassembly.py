@@ -110,6 +110,14 @@ def test_any_words_come_back(words: tuple[int, ...], gpu: str) -> None:
     assert code == b"".join(word.to_bytes(4, "little") for word in words)
 
 
+def test_debug_information_comes_back() -> None:
+    text = 's_endpgm\n.section .debug_info,"",@progbits\n.long 1, 2\n.byte 3\n'
+    again = assemble_text(disassemble(read_program(text.encode(), "k.s", "gfx942")), "k.s")
+    found = next(s for s in CodeObject(again, "k.s").sections if s.name == ".debug_info")
+    assert found.data == bytes((1, 0, 0, 0, 2, 0, 0, 0, 3))
+    assert not found.allocated
+
+
 def test_metadata_that_yaml_cannot_say_is_a_note_of_bytes() -> None:
     """LLVM's YAML reader takes "1" for a number even in quotes."""
     content = msgpack.packb(

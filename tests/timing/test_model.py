@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from conftest import Build
+from timing_kernels import Build
 
 from asmevo.timing import Estimate, estimate
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conftest import build_kernel
+from timing_kernels import build_kernel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -11,9 +11,6 @@ from asmevo.toolchain import Toolchain
 from asmevo.toolchain.external import ExternalToolchain
 from asmevo.toolchain.library import LibraryToolchain
 
-DATA = Path(__file__).parent / "data"
-
-
 def llvm_directory() -> Path | None:
     """The directory of an installed LLVM, found from its assembler."""
     for name in ("llvm-mc-22", "llvm-mc"):

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import DATA
+from toolchain_data import DATA
 
 CHIPS = ["gfx803", "gfx900", "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1010", "gfx1030"]
 CHIPS += ["gfx1100", "gfx1151", "gfx1200", "gfx1250"]

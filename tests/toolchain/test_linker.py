@@ -6,7 +6,7 @@ import io
 from typing import Any
 
 import pytest
-from conftest import DATA
+from toolchain_data import DATA
 from elftools.elf.elffile import ELFFile
 
 from asmevo.toolchain import LinkError, Processor, linker

@@ -33,7 +33,8 @@ def mir(probe: Probe) -> str:
         'attributes #0 = { "target-features"="+wavefrontsize64,-wavefrontsize32" }' if probe.wave64 else ""
     )
     declaration = f"define amdgpu_kernel void @probe(){' #0' if probe.wave64 else ''} {{ ret void }}"
-    return f"--- |\n  {declaration}\n  {features}\n...\n---\nname: probe\nbody: |\n  bb.0:\n{body}    S_ENDPGM 0\n...\n"
+    head = f"--- |\n  {declaration}\n  {features}\n...\n---\nname: probe\nbody: |\n  bb.0:\n"
+    return f"{head}{body}    S_ENDPGM 0\n...\n"
 
 
 def llc(text: str, target: str, *options: str) -> bytes | None:

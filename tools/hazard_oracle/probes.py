@@ -47,10 +47,17 @@ def load(to: int, address: int = 210) -> str:
     return f"{registers(to)} = GLOBAL_LOAD_DWORD {registers(address, 2)}, 0, 0{_EXEC}"
 
 
-def _line(*parts: str) -> str:
-    return "".join(parts)
+def swap(first: int, second: int) -> str:
+    both = f"{registers(first)}, {registers(second)}"
+    return f"{both} = V_PERMLANE32_SWAP_B32_e32 {both}{_EXEC}"
 
 
+_DIV_FMAS_SOURCES = f"0, {registers(1)}, 0, {registers(2)}, 0, {registers(4)}, 0, 0"
+_DIV_FMAS = f"{registers(3)} = V_DIV_FMAS_F32_e64 {_DIV_FMAS_SOURCES}, implicit $mode, implicit $vcc{_EXEC}"
+_FMA64_SOURCES = f"0, {registers(62, 2)}, 0, {registers(64, 2)}, 0, {registers(66, 2)}, 0, 0"
+_FMA64 = f"{registers(60, 2)} = V_FMA_F64_e64 {_FMA64_SOURCES}{_MODE}"
+_PERMLANE_SOURCES = f"0, {registers(4)}, 0, $sgpr0, 0, $sgpr1, {registers(3)}, 0"
+_PERMLANE = f"{registers(3)} = V_PERMLANE16_B32_e64 {_PERMLANE_SOURCES}{_EXEC}"
 _FIRST_LANE = f"$sgpr8 = V_READFIRSTLANE_B32 {registers(0)}{_EXEC}"
 _COMPARE = f"V_CMP_EQ_U32_e32 {registers(0)}, {registers(1)}, implicit-def $vcc{_EXEC}"
 _CMPX = f"V_CMPX_EQ_U32_e32 {registers(0)}, {registers(1)}, implicit-def $vcc, implicit-def $exec{_EXEC}"
@@ -90,7 +97,7 @@ GENERAL = (
         GFX9,
         (
             _COMPARE,
-            f"{registers(3)} = V_DIV_FMAS_F32_e64 0, {registers(1)}, 0, {registers(2)}, 0, {registers(4)}, 0, 0, implicit $mode, implicit $vcc{_EXEC}",
+            _DIV_FMAS,
         ),
     ),
     Probe(
@@ -170,7 +177,7 @@ GENERAL = (
         ("gfx950",),
         (
             mov(1),
-            f"{registers(1)}, {registers(4)} = V_PERMLANE32_SWAP_B32_e32 {registers(1)}, {registers(4)}{_EXEC}",
+            swap(1, 4),
         ),
     ),
     Probe(
@@ -178,7 +185,7 @@ GENERAL = (
         ("gfx950",),
         (
             mov(1),
-            f"{registers(3)}, {registers(4)} = V_PERMLANE32_SWAP_B32_e32 {registers(3)}, {registers(4)}{_EXEC}",
+            swap(3, 4),
         ),
     ),
     Probe(
@@ -186,7 +193,7 @@ GENERAL = (
         ("gfx950",),
         (
             _CMPX,
-            f"{registers(5)}, {registers(4)} = V_PERMLANE32_SWAP_B32_e32 {registers(5)}, {registers(4)}{_EXEC}",
+            swap(5, 4),
         ),
     ),
     Probe("independent", (*GFX9, *RDNA), (mov(1), mov(2, 3))),
@@ -198,7 +205,7 @@ RDNA_PATTERNS = (
         RDNA,
         (
             _CMPX_NOSDST,
-            f"{registers(3)} = V_PERMLANE16_B32_e64 0, {registers(4)}, 0, $sgpr0, 0, $sgpr1, {registers(3)}, 0{_EXEC}",
+            _PERMLANE,
         ),
     ),
     Probe(
@@ -207,7 +214,7 @@ RDNA_PATTERNS = (
         (
             _CMPX_NOSDST,
             mov(9),
-            f"{registers(3)} = V_PERMLANE16_B32_e64 0, {registers(4)}, 0, $sgpr0, 0, $sgpr1, {registers(3)}, 0{_EXEC}",
+            _PERMLANE,
         ),
     ),
     Probe(
@@ -341,7 +348,8 @@ _MATRIX = (
 
 def _mfma(shape: str, width: int, size: int, to: int, first: int, accumulator: int) -> str:
     a, b = registers(first, width), registers(124, width)
-    return f"{registers(to, size)} = V_MFMA_{shape}_vgprcd_e64 {a}, {b}, {registers(accumulator, size)}, 0, 0, 0{_MODE}"
+    c = registers(accumulator, size)
+    return f"{registers(to, size)} = V_MFMA_{shape}_vgprcd_e64 {a}, {b}, {c}, 0, 0, 0{_MODE}"
 
 
 def _matrix_probes() -> list[Probe]:
@@ -371,7 +379,7 @@ def _matrix_probes() -> list[Probe]:
             MFMA,
             (
                 _mfma("F64_16X16X4F64", 2, 8, 0, 120, 40),
-                f"{registers(60, 2)} = V_FMA_F64_e64 0, {registers(62, 2)}, 0, {registers(64, 2)}, 0, {registers(66, 2)}, 0, 0{_MODE}",
+                _FMA64,
             ),
         ),
         Probe("dgemm-between", MFMA[:2], (mov(90), _mfma("F64_16X16X4F64", 2, 8, 0, 120, 40), store(90))),
@@ -445,7 +453,8 @@ def _coexecution_probes() -> list[Probe]:
 
     def wmma(to: int, a: int, c: int) -> str:
         sources = f"8, {registers(a, 8)}, 8, {registers(60, 8)}, 8, {registers(c, 8)}"
-        return f"early-clobber {registers(to, 8)} = V_WMMA_F32_16X16X32_F16_w32_twoaddr {sources}, 0, 0, 0, 0{_EXEC}"
+        opcode = "V_WMMA_F32_16X16X32_F16_w32_twoaddr"
+        return f"early-clobber {registers(to, 8)} = {opcode} {sources}, 0, 0, 0, 0{_EXEC}"
 
     first, nops = wmma(0, 20, 0), [mov(90 + place) for place in range(4)]
     return [

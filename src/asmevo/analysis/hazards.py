@@ -60,9 +60,10 @@ __all__ = ["HazardAnalysis", "NopSlack", "Violation", "analyse_hazards", "nop_sl
 class Violation:
     """A producer and a consumer too close together.
 
-    `found` and `needed` count wait states, in sequence rows that time ends; where the consumer waits by itself
-    (LDS direct loads) `found` is what it waits for and `needed` the most that is safe; else both are 0. `registers` is the set of units
-    that ties the two together, 0 if none do. `softened`: the row's reason why this one is only a warning.
+    `found` and `needed` count wait states, also in a sequence row that time ends; where the consumer waits by
+    itself (LDS direct loads) `found` is what it waits for and `needed` the most that is safe; else both are 0.
+    `registers` is the set of units that ties the two together, 0 if none do. `softened`: the row's reason why
+    this one is only a warning.
     """
 
     rule: str
@@ -544,7 +545,7 @@ def _harmless(analysis: HazardAnalysis, block: int, place: int, before: _State, 
 def _walk_on(
     analysis: HazardAnalysis, block: int, start: int, known: _State, tried: _State
 ) -> tuple[_State, _State] | None:
-    """Both states at the end of the block or where they agree; None if `tried` meets more or closer hazards."""
+    """Both states at the block's end or where they agree; None if `tried` meets more or closer hazards."""
     usual, shorter = analysis.front(known), analysis.front(tried)
     for instruction in analysis.kernel.blocks[block].instructions[start:]:
         if usual.state() == shorter.state():

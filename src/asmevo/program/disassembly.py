@@ -40,7 +40,7 @@ from asmevo.toolchain import TRIPLE, LinkError, Processor, toolchain
 _ADDRESS = re.compile(r"^; asmevo: section (\S+) address (0x[0-9a-f]+)$", re.M)
 _VERSION_BY_ABI = {2: 4, 3: 5, 4: 6}
 _ABI_AT = 8
-_LINKER_MADE = frozenset({".got", ".relro_padding", ".dynamic", ".note"})
+_LINKER_MADE = frozenset({".got", ".relro_padding", ".dynamic", ".note", ".comment"})
 # fmt: off
 _LINKER_MADE_TYPES = frozenset({
     "SHT_NULL", "SHT_DYNSYM", "SHT_HASH", "SHT_GNU_HASH", "SHT_DYNAMIC", "SHT_NOTE", "SHT_RELA",
@@ -227,6 +227,8 @@ class _Disassembly:
         lines = self._header()
         for section in self.sections:
             lines += self._code_section(section) if section.executable else self._data_section(section)
+        if not self._edited():
+            lines += self._unloaded_sections()
         lines += self._absolute_symbols()
         if self.image.metadata_bytes is not None:
             lines += self._metadata(self.image.metadata_bytes)
@@ -385,6 +387,16 @@ class _Disassembly:
         lines = [*symbol_attributes(symbol), f"{symbol_name(symbol.name)}:"]
         lines += descriptor_data(name, descriptor, self.target)
         return [*lines, f"\t.size {symbol_name(symbol.name)}, {_DESCRIPTOR_SIZE}"]
+
+    def _unloaded_sections(self) -> list[str]:
+        """Debug information and the like; it describes the code as it was, so edited programs go without."""
+        lines = []
+        for section in self.image.sections:
+            unloaded = section.type == "SHT_PROGBITS" and not section.allocated
+            if unloaded and section.data and section.name not in _LINKER_MADE:
+                lines += ["", f'\t.section {symbol_name(section.name)},"",@progbits']
+                lines += data_lines(section.data)
+        return lines
 
     def _absolute_symbols(self) -> list[str]:
         if not self.plan.named:
