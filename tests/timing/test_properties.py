@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from timing_kernels import build_kernel
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from timing_kernels import build_kernel
 
 from asmevo.timing import estimate
 

@@ -11,6 +11,7 @@ from asmevo.toolchain import Toolchain
 from asmevo.toolchain.external import ExternalToolchain
 from asmevo.toolchain.library import LibraryToolchain
 
+
 def llvm_directory() -> Path | None:
     """The directory of an installed LLVM, found from its assembler."""
     for name in ("llvm-mc-22", "llvm-mc"):

@@ -6,8 +6,8 @@ import io
 from typing import Any
 
 import pytest
-from toolchain_data import DATA
 from elftools.elf.elffile import ELFFile
+from toolchain_data import DATA
 
 from asmevo.toolchain import LinkError, Processor, linker
 from asmevo.toolchain.external import ExternalToolchain

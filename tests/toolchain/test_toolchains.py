@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 
 import pytest
-from toolchain_data import DATA
 from elftools.elf.elffile import ELFFile
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from toolchain_data import DATA
 
 from asmevo.toolchain import (
     AssemblyError,

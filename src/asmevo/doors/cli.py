@@ -52,7 +52,7 @@ def targets(
     as_json: _Json = False,
 ) -> None:
     """Supported GPUs and their facts with sources."""
-    from dataclasses import asdict
+
 
     from asmevo.report.tables import print_target, print_targets
     from asmevo.target import describe, load_target, target_names
@@ -68,7 +68,7 @@ def targets(
         target = load_target(name)
         rows = describe(target)
         if as_json:
-            _print_json({"name": target.name, "facts": [asdict(row) for row in rows]})
+            _print_json({"name": target.name, "facts": [row._asdict() for row in rows]})
         else:
             print_target(target, rows)
 

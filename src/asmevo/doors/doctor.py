@@ -66,7 +66,8 @@ def _clang() -> Part:
 def _llvm_mca() -> Part:
     found = next((name for name in ("llvm-mca", "llvm-mca-22", "llvm-mca-21") if shutil.which(name)), None)
     adds = "the baseline of the candidates benchmark"
-    return Part("llvm-mca", found is not None, True, found or "not found", adds, "install llvm (Debian: apt install llvm)")
+    get = "install llvm (Debian: apt install llvm)"
+    return Part("llvm-mca", found is not None, True, found or "not found", adds, get)
 
 
 def _gpu() -> Part:

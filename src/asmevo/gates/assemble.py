@@ -11,8 +11,8 @@ from asmevo.gates.gate import Verdict, VerdictKind
 from asmevo.program import WriteError, encode_kernel
 from asmevo.program.candidate import Candidate
 from asmevo.program.decode import UNKNOWN, DecodingContext
-from asmevo.program.instruction_text import assembles_back
 from asmevo.program.instruction import Instruction
+from asmevo.program.instruction_text import assembles_back
 from asmevo.program.kernel import Kernel
 
 

@@ -190,8 +190,9 @@ def _block_edits(old: Block, new: Block) -> list[Move | Replace | Insert | Delet
     for place, each in enumerate(new.instructions):
         if each.id not in before:
             anchor, is_after = _anchor(new, place, before)
-            side = {"after": anchor} if is_after else {"before": anchor}
-            edits.append(Insert(id=each.id, code=each.decoded.code.hex(), text=each.text, **side))
+            before_id, after_id = (None, anchor) if is_after else (anchor, None)
+            code = each.decoded.code.hex()
+            edits.append(Insert(id=each.id, code=code, text=each.text, before=before_id, after=after_id))
             order.insert(order.index(anchor) + (1 if is_after else 0), each.id)
     for each in gone:
         edits.append(Delete(id=each.id, text=each.text))

@@ -10,7 +10,6 @@ from asmevo.program.errors import EditError
 from asmevo.program.instruction import Decoded
 from asmevo.toolchain import AssemblyError, toolchain
 
-
 # No instruction is longer (bytes); LLVM pads code behind it, which need not be decoded.
 _LONGEST = 24
 

@@ -24,9 +24,9 @@ from dataclasses import dataclass, replace
 from asmevo.analysis.events import effect_of
 from asmevo.analysis.hazards import analyse_hazards
 from asmevo.analysis.wait_counters import Walk
-from asmevo.program.instruction_text import encode_text
 from asmevo.program.errors import EditError
 from asmevo.program.instruction import Decoded, Instruction
+from asmevo.program.instruction_text import encode_text
 from asmevo.program.kernel import Block, Kernel
 from asmevo.proposers.delays import plan_delays
 from asmevo.proposers.proposer import Facts

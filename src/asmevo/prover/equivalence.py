@@ -120,7 +120,7 @@ def _positions_matter(parent: Kernel, candidate: Kernel) -> Proof | None:
         if _offset(parent, instruction.id) != _offset(candidate, instruction.id):
             return Proof(
                 Answer.UNDECIDED,
-                f"`{instruction}` (#{instruction.id}) would read another program counter and its use is not understood",
+                f"`{instruction}` (#{instruction.id}) would read another program counter; its use is not understood",
                 (),
                 (instruction.id,),
             )

@@ -28,7 +28,8 @@ def apply_patch(patch: Patch, file: Path, number: int, gpu: str | None = None) -
     """
     program = open_program(file, gpu=gpu)
     if program.hash != patch.base:
-        raise PatchError(str(file), f"is not the file the patch is for (SHA-256 {patch.base[:12]}..., here {program.hash[:12]}...)")
+        hashes = f"SHA-256 {patch.base[:12]}..., here {program.hash[:12]}..."
+        raise PatchError(str(file), f"is not the file the patch is for ({hashes})")
     if not 1 <= number <= len(patch.candidates):
         raise PatchError(str(file), f"the patch has {len(patch.candidates)} candidates, there is no number {number}")
     kernel = program.kernel(patch.kernel)

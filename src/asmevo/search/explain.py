@@ -26,7 +26,7 @@ def explain(parent: Kernel, candidate: Kernel, before: Estimate, after: Estimate
 def relies_on(after: Estimate) -> str:
     """What the prediction rests on."""
     shares = sorted(after.known.items(), key=lambda item: -item[1])
-    words = ", ".join(f"{100 * share:.0f} % {_KNOWN_WORDS.get(known, known)}" for known, share in shares if share >= 0.005)
+    words = ", ".join(f"{share:.0%} {_KNOWN_WORDS.get(known, known)}" for known, share in shares if share >= 0.005)
     return f"the latency facts of the cycle model ({words}), memory scenario `{after.memory}`"
 
 
@@ -50,9 +50,8 @@ def _block_changes(old: Block, new: Block) -> str:
         words.append(f"{len(after - before)} waits or hints placed anew")
     if before - after:
         words.append(f"{len(before - after)} taken out")
-    changed = sum(
-        1 for i in new.instructions if i.id in before and not any(o.decoded is i.decoded for o in old.instructions if o.id == i.id)
-    )
+    encodings = {i.id: i.decoded for i in old.instructions}
+    changed = sum(i.id in encodings and encodings[i.id] is not i.decoded for i in new.instructions)
     if changed:
         words.append(f"{changed} waits relaxed")
     return f"block {old.index}: " + (", ".join(words) or "reordered")
@@ -88,7 +87,8 @@ def _loops(before: Estimate, after: Estimate) -> str:
     was = {loop.header: loop.cycles for loop in before.loops}
     for loop in sorted(after.loops, key=lambda each: -was.get(each.header, 0)):
         if loop.header in was and abs(was[loop.header] - loop.cycles) >= 1:
-            return f"an iteration of loop {loop.header} takes {loop.cycles:.0f} cycles instead of {was[loop.header]:.0f}"
+            before_after = f"{loop.cycles:.0f} cycles instead of {was[loop.header]:.0f}"
+            return f"an iteration of loop {loop.header} takes {before_after}"
     return f"the kernel takes {after.cycles:.0f} cycles instead of {before.cycles:.0f}"
 
 

@@ -107,7 +107,8 @@ class _Search:
             answer = found is not None
             if found is not None and found.cost < best_cost:
                 best, best_cost = found.judgement.candidate.kernel, found.cost
-            self.tell(self.elapsed() / self.options.budget, f"{proposer.name}: {self.tried} tried, {len(self.kept)} kept")
+            words = f"{proposer.name}: {self.tried} tried, {len(self.kept)} kept"
+            self.tell(self.elapsed() / self.options.budget, words)
         return best
 
     def _try(self, script: EditScript, kernel: Kernel) -> _Kept | None:

@@ -27,7 +27,10 @@ class _Model(BaseModel):
 
 
 class Measures(_Model):
-    """One version of the kernel in numbers. Cycles are the cycle model's, by waves on a SIMD; iterations are those of a lone wave."""
+    """One version of the kernel in numbers.
+
+    Cycles are the cycle model's, by waves on a SIMD; those of iterations by loop header block, for a lone wave.
+    """
 
     instructions: int
     code_bytes: int
