@@ -14,6 +14,7 @@ import pytest
 from asmevo.analysis.hazards import Violation, analyse_hazards, nop_slack, wait_states_between
 from asmevo.program.codeobject import CodeObject
 from asmevo.program.decode import DecodingContext, decode_code
+from asmevo.program.descriptor import KernelDescriptor
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Block, Kernel
 from asmevo.program.reading import read_kernels
@@ -42,7 +43,8 @@ def probe_kernel(row: dict[str, Any]) -> Kernel:
     decoded = decode_code(bytes.fromhex(row["code"]), DecodingContext(target, wave_size))
     end = next(place for place, each in enumerate(decoded) if each.mnemonic == "s_endpgm")
     instructions = tuple(Instruction(place, each) for place, each in enumerate(decoded[: end + 1]))
-    return Kernel("probe", target, wave_size, (Block(0, (), instructions),), 0, 0)
+    descriptor = KernelDescriptor.from_bytes(bytes(64))
+    return Kernel("probe", target, wave_size, (Block(0, (), instructions),), 0, 0, descriptor)
 
 
 def engine_answer(kernel: Kernel) -> tuple[int, bool]:

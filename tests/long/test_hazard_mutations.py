@@ -125,8 +125,6 @@ def test_deleted_protections_are_found(capsys: pytest.CaptureFixture[str]) -> No
     total = sum(killed.values()) + len(unexplained)
     rate = sum(killed.values()) / total
     with capsys.disabled():
-        print(
-            f"\nhazard protections deleted: {dict(killed)} found, {dict(survived)} survived; rate {rate:.1%}"
-        )
+        print(f"\nhazard protections deleted: {dict(killed)} found, {dict(survived)} survived; rate {rate:.1%}")
         print("\n".join(unexplained))
     assert rate >= LEAST_KILL_RATE

@@ -86,9 +86,7 @@ def test_tables_are_data_that_code_refers_to_by_name() -> None:
 def test_what_text_cannot_say_is_data_with_the_text_beside_it() -> None:
     """gfx1200/softmax has dual instructions that LLVM 22 decodes and does not assemble."""
     _, text, _ = _round_trip("gfx1200/softmax.hsaco")
-    assert re.search(
-        r"\t\.long 0x[0-9a-f]{8}, 0x[0-9a-f]{8} ; v_dual_sub_f32 v3, v3, v6 :: v_dual_sub_f32", text
-    )
+    assert re.search(r"\t\.long 0x[0-9a-f]{8}, 0x[0-9a-f]{8} ; v_dual_sub_f32 v3, v3, v6 :: v_dual_sub_f32", text)
 
 
 @pytest.mark.parametrize(
@@ -120,9 +118,7 @@ def test_debug_information_comes_back() -> None:
 
 def test_metadata_that_yaml_cannot_say_is_a_note_of_bytes() -> None:
     """LLVM's YAML reader takes "1" for a number even in quotes."""
-    content = msgpack.packb(
-        {"amdhsa.target": "amdgcn-amd-amdhsa--gfx942", "amdhsa.version": [1, 2], "x": "1"}
-    )
+    content = msgpack.packb({"amdhsa.target": "amdgcn-amd-amdhsa--gfx942", "amdhsa.version": [1, 2], "x": "1"})
     note = ", ".join(map(str, content + bytes(-len(content) % 4)))
     head = f'.section .note,"a",@note\n.p2align 2\n.long 7, {len(content)}, 32\n.asciz "AMDGPU"\n.byte 0\n'
     program = read_program(f"s_endpgm\n{head}.byte {note}\n".encode(), "k.s", "gfx942")

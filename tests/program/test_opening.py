@@ -62,9 +62,7 @@ def test_bytes_of_another_kind_are_named(data: bytes, words: str) -> None:
 
 
 def test_an_object_for_a_cpu_is_named() -> None:
-    header = struct.pack(
-        "<16sHHIQQQIHHHHHH", b"\x7fELF\2\1\1" + bytes(9), 1, 62, 1, 0, 0, 64, 0, 64, 0, 0, 64, 1, 0
-    )
+    header = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\2\1\1" + bytes(9), 1, 62, 1, 0, 0, 64, 0, 64, 0, 0, 64, 1, 0)
     with pytest.raises(NotAProgramError, match="X86_64, not for an AMD GPU"):
         read_program(header + bytes(64), "input.o")
 

@@ -51,9 +51,7 @@ def test_a_text_without_target_needs_one() -> None:
     with pytest.raises(UnreadableProgramError, match="--gpu gfx942"):
         _read("s_endpgm\n")
     assert _read("s_endpgm\n", "gfx1100").target.name == "gfx1100"
-    named = (
-        "s_endpgm\n.amdgpu_metadata\n---\namdhsa.target: amdgcn-amd-amdhsa--gfx942\namdhsa.version: [1, 2]\n"
-    )
+    named = "s_endpgm\n.amdgpu_metadata\n---\namdhsa.target: amdgcn-amd-amdhsa--gfx942\namdhsa.version: [1, 2]\n"
     assert _read(named + "amdhsa.kernels: []\n...\n.end_amdgpu_metadata\n").target.name == "gfx942"
 
 
@@ -63,6 +61,38 @@ def test_contradicting_and_unknown_targets_are_refused() -> None:
         _read(text, "gfx950")
     with pytest.raises(NotAProgramError, match=r"k.s:1: .*gfx9999"):
         _read(text.replace("gfx942", "gfx9999"))
+
+
+_PREFETCH = """\
+k:
+s_endpgm
+.fill {count}, 4, 0xbf9f0000
+.Lend:
+.rodata
+.p2align 6
+.amdhsa_kernel k ; not instprefsize(this
+.amdhsa_next_free_vgpr 8
+.amdhsa_next_free_sgpr 8
+.amdhsa_inst_pref_size ((instprefsize({argument})<<4)&{mask})>>4
+.end_amdhsa_kernel
+"""
+
+
+@pytest.mark.parametrize(
+    ("count", "gpu", "lines"),
+    [(31, "gfx1100", 1), (32, "gfx1100", 2), (9999, "gfx1100", 63), (9999, "gfx1200", 255), (99, "gfx1200", 4)],
+)
+def test_the_prefetch_size_is_computed_as_newer_compilers_do(count: int, gpu: str, lines: int) -> None:
+    text = _PREFETCH.format(count=count, argument=".Lend-k", mask=0xFF0)
+    descriptor = _read(text, gpu).kernels[0].descriptor
+    assert descriptor is not None
+    assert descriptor.rsrc3 >> 4 & 0xFF == lines
+
+
+@pytest.mark.parametrize("argument", ["", "1, 2", "(", "a b"])
+def test_a_prefetch_size_of_nothing_is_refused_with_its_line(argument: str) -> None:
+    with pytest.raises(UnreadableProgramError, match=r"k.s:10: .*instprefsize"):
+        _read(_PREFETCH.format(count=1, argument=argument, mask=0xFF0), "gfx1200")
 
 
 def test_a_refused_line_is_named_with_llvms_words() -> None:
@@ -80,9 +110,7 @@ def test_halves_of_registers_are_asked_for_when_written() -> None:
 
 def test_wave_size_is_what_the_text_says_or_needs() -> None:
     block = ".rodata\n.amdhsa_kernel k\n.amdhsa_next_free_vgpr 4\n.amdhsa_next_free_sgpr 4\n"
-    kernel = (
-        f"k:\nv_cmp_eq_u32_e32 vcc, v0, v1\ns_endpgm\n{block}.amdhsa_wavefront_size32 0\n.end_amdhsa_kernel\n"
-    )
+    kernel = f"k:\nv_cmp_eq_u32_e32 vcc, v0, v1\ns_endpgm\n{block}.amdhsa_wavefront_size32 0\n.end_amdhsa_kernel\n"
     assert _read(kernel.replace(".rodata", ".section .rodata"), "gfx1100").kernels[0].wave_size == 64
     assert _read("v_cmp_eq_u32_e32 vcc, v0, v1\n", "gfx1100").kernels[0].wave_size == 64
     assert _read("v_cmp_eq_u32_e32 vcc_lo, v0, v1\n", "gfx1100").kernels[0].wave_size == 32
@@ -210,7 +238,5 @@ def test_dual_instructions_of_newer_compilers() -> None:
     ],
 )
 def test_dual_instructions_that_the_chip_cannot_do_are_refused(statement: str, gpu: str) -> None:
-    with pytest.raises(
-        UnreadableProgramError, match=r"k.s:2: LLVM refuses `v_dual_.*; a newer compiler's text"
-    ):
+    with pytest.raises(UnreadableProgramError, match=r"k.s:2: LLVM refuses `v_dual_.*; a newer compiler's text"):
         _read(f"s_nop 0\n{statement}\n", gpu)

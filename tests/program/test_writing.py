@@ -94,9 +94,7 @@ def _free(block: Block) -> list[Instruction]:
     ]
 
 
-def _random_edits(
-    kernel: Kernel, rng: random.Random, lines_used: dict[int | None, int], grow: bool
-) -> list[Edit]:
+def _random_edits(kernel: Kernel, rng: random.Random, lines_used: dict[int | None, int], grow: bool) -> list[Edit]:
     edits: list[Edit] = []
     fresh = max(kernel.by_id) + 1
     for block in kernel.blocks:
@@ -104,9 +102,7 @@ def _random_edits(
         if len(body) < 4 or rng.random() < 0.4:
             continue
         first, second, third, fourth = rng.sample(body, 4)
-        edits.append(
-            Move(id=first.id, after=second.id) if rng.random() < 0.5 else Move(id=first.id, before=second.id)
-        )
+        edits.append(Move(id=first.id, after=second.id) if rng.random() < 0.5 else Move(id=first.id, before=second.id))
         edits.append(Delete(id=third.id, text=third.text))
         if grow:
             edits += [Insert(id=fresh + n, code=_S_NOP, text="s_nop 0", before=fourth.id) for n in range(4)]
@@ -285,9 +281,7 @@ def test_grown_code_keeps_what_else_is_in_the_object() -> None:
     descriptor = next(s for s in again.image.symbols if s.name == "lookup_table.kd")
     assert again.kernels[0].descriptor is not None
     assert descriptor.value + again.kernels[0].descriptor.entry_offset == again.kernels[0].address
-    referred = [
-        [i.reference.symbol for i in k.instructions if i.reference] for k in (kernel, again.kernels[0])
-    ]
+    referred = [[i.reference.symbol for i in k.instructions if i.reference] for k in (kernel, again.kernels[0])]
     assert referred[0] == referred[1] != []
 
 

@@ -1,8 +1,8 @@
 """What LLVM inserts for each probe, and the probe's machine code: writes tests/data/hazard_oracle.json.
 
-For every probe and target `llc -run-pass=post-RA-hazard-rec` says what has to stand before the last
-instruction: a number of wait states, or an instruction. `llc -start-after=post-RA-hazard-rec` gives the code
-without it. Run with LLVM 22's `llc` on PATH (`llc-22`, or $LLC).
+For every probe and target the passes `post-RA-hazard-rec` and `amdgpu-wait-sgpr-hazards` of `llc` say what has
+to stand before the last instruction: a number of wait states, or an instruction. The passes behind them give
+the code without it. Run with LLVM 22's `llc` on PATH (`llc-22`, or $LLC).
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from probes import PROBES, Probe
 
 LLC = os.environ.get("LLC", "llc-22")
 _ALWAYS = ("-mtriple=amdgcn-amd-amdhsa", "-x", "mir", "-verify-machineinstrs=0")
+_PASSES = "-run-pass=post-RA-hazard-rec,amdgpu-wait-sgpr-hazards"
+_WITHOUT = ("-start-after=post-RA-hazard-rec", "-amdgpu-sgpr-hazard-wait=0", "-amdgpu-enable-delay-alu=0")
+_ENDS = (b"\x00\x00\x81\xbf", b"\x00\x00\xb0\xbf")  # S_ENDPGM up to gfx10, from gfx11 on
 OUT = Path(__file__).parents[2] / "tests" / "data" / "hazard_oracle.json"
 
 
 def mir(probe: Probe) -> str:
     """The probe as a function in machine IR."""
     body = "".join(f"    {line}\n" for line in probe.lines)
-    features = (
-        'attributes #0 = { "target-features"="+wavefrontsize64,-wavefrontsize32" }' if probe.wave64 else ""
-    )
+    features = 'attributes #0 = { "target-features"="+wavefrontsize64,-wavefrontsize32" }' if probe.wave64 else ""
     declaration = f"define amdgpu_kernel void @probe(){' #0' if probe.wave64 else ''} {{ ret void }}"
     head = f"--- |\n  {declaration}\n  {features}\n...\n---\nname: probe\nbody: |\n  bb.0:\n"
     return f"{head}{body}    S_ENDPGM 0\n...\n"
@@ -48,7 +49,7 @@ def llc(text: str, target: str, *options: str) -> bytes | None:
 
 def inserted(text: str, target: str, probe: Probe) -> dict[str, Any] | None:
     """What LLVM put among the probe's instructions: wait states, or the opcode of another instruction."""
-    out = llc(text, target, "-run-pass=post-RA-hazard-rec")
+    out = llc(text, target, _PASSES)
     if out is None:
         return None
     found = Counter(_opcodes(out.decode().split("body:")[1].splitlines()))
@@ -65,11 +66,19 @@ def _opcodes(lines: Iterable[str]) -> list[str]:
 
 
 def code(text: str, target: str) -> bytes | None:
-    out = llc(text, target, "-start-after=post-RA-hazard-rec", "-filetype=obj", "-amdgpu-enable-delay-alu=0")
+    """The machine code without what the passes insert."""
+    out = llc(text, target, *_WITHOUT, "-filetype=obj")
     if out is None:
         return None
     section = ELFFile(io.BytesIO(out)).get_section_by_name(".text")
-    return bytes(section.data())
+    return _up_to_the_end(bytes(section.data()))
+
+
+def _up_to_the_end(machine: bytes) -> bytes:
+    """Without the padding behind S_ENDPGM."""
+    words = [machine[at : at + 4] for at in range(0, len(machine), 4)]
+    place = next(at for at, word in enumerate(words) if word in _ENDS)
+    return machine[: 4 * place + 4]
 
 
 def main() -> None:
@@ -83,8 +92,9 @@ def main() -> None:
                 continue
             row = {"probe": probe.name, "target": target, "wave": 64 if probe.wave64 else 0}
             rows.append({**row, "code": machine.hex(), **answer})
-    document = {"source": "LLVM 22.1.8, tools/hazard_oracle/measure.py", "rows": rows}
-    OUT.write_text(json.dumps(document, indent=0) + "\n", encoding="utf-8")
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    source = "LLVM 22.1.8, tools/hazard_oracle/measure.py"
+    OUT.write_text(f'{{"source": "{source}", "rows": [\n{lines}\n]}}\n', encoding="utf-8")
     print(len(rows), "answers")
 
 

@@ -467,4 +467,39 @@ def _coexecution_probes() -> list[Probe]:
     ]
 
 
-PROBES: tuple[Probe, ...] = (*GENERAL, *RDNA_PATTERNS, *_matrix_probes(), *_acc_probes(), *_wmma_probes())
+def _scalar_read_probes() -> list[Probe]:
+    """VALUReadSGPR: VALU reads an SGPR, it is rewritten, and read again."""
+    gpus = ("gfx1100", "gfx1200")
+    read, again = add(2, "$sgpr4"), add(3, "$sgpr4")
+    salu = "$sgpr4 = S_MOV_B32 $sgpr20"
+    compare = f"$sgpr4 = V_CMP_EQ_U32_e64 {registers(0)}, {registers(1)}{_EXEC}"
+    select = f"{registers(3)} = V_CNDMASK_B32_e64 0, {registers(1)}, 0, {registers(2)}, $sgpr4{_EXEC}"
+    use = "$sgpr22 = S_MOV_B32 $sgpr4"
+    idle = tuple(f"$sgpr{30 + n} = S_MOV_B32 0" for n in range(20))
+    memory = "$sgpr8 = S_LOAD_DWORD_IMM $sgpr10_sgpr11, 0, 0"
+    sequences = {
+        "salu": (read, salu, again),
+        "salu-unread": (salu, again),
+        "salu-other-half": (add(2, "$sgpr5"), salu, again),
+        "salu-other-pair": (add(2, "$sgpr6"), salu, again),
+        "salu-salu": (read, salu, use),
+        "salu-idle": (read, salu, *idle, again),
+        "salu-memory": (read, salu, memory, again),
+        "salu-nop": (read, salu, "S_NOP 7", again),
+        "valu": (read, compare, select),
+        "valu-unread": (compare, select),
+        "valu-salu": (read, compare, use),
+        "valu-salu-valu": (read, compare, use, select),
+        "valu-untracked-salu-valu": (read, compare, "$sgpr22 = S_MOV_B32 $sgpr20", select),
+    }
+    return [Probe(f"scalar-read-{name}", gpus, lines) for name, lines in sequences.items()]
+
+
+PROBES: tuple[Probe, ...] = (
+    *GENERAL,
+    *RDNA_PATTERNS,
+    *_matrix_probes(),
+    *_acc_probes(),
+    *_wmma_probes(),
+    *_scalar_read_probes(),
+)

@@ -114,7 +114,8 @@ class Facts:
     """What the table says of one encoding.
 
     `produces` and `consumes` are sets of wait-state rows, `checked` one of sequence rows, one bit a row.
-    `horizon`: no row needs this instruction to be farther away than so many wait states.
+    `horizon`: no row needs this instruction to be farther away than so many wait states. `sequences`: by set
+    of sequence rows, what was asked so far (`HazardRules.sequence_facts`).
     """
 
     decoded: Decoded
@@ -125,20 +126,10 @@ class Facts:
     is_matrix: bool
     destination: int
     checked: int
-    sequence: SequenceFacts
-    restricted: dict[int, SequenceFacts]
+    sequences: dict[int, SequenceFacts]
     is_call: bool
     is_nop: bool
     forwarding: ForwardingPart | None
-
-    def within(self, rows: int) -> SequenceFacts:
-        """Only what concerns these sequence rows."""
-        found = self.restricted.get(rows)
-        if found is None:
-            parts = tuple(part for part in self.sequence.parts if rows >> part.row & 1)
-            effects = tuple((row, effect) for row, effect in self.sequence.effects if rows >> row & 1)
-            found = self.restricted[rows] = SequenceFacts(parts, effects)
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,13 +183,9 @@ class HazardRules:
         self._target = target
         name, family = target.name, target.family.value
         table = hazard_table()
-        self._rows = tuple(
-            row for row in table.wait_states if row.needed(name, family) and _fits(row, wave_size)
-        )
+        self._rows = tuple(row for row in table.wait_states if row.needed(name, family) and _fits(row, wave_size))
         self._needs = tuple(row.needed(name, family) for row in self._rows)
-        self.sequences = tuple(
-            row for row in table.sequences if row.holds_for(name, family) and _fits(row, wave_size)
-        )
+        self.sequences = tuple(row for row in table.sequences if row.holds_for(name, family) and _fits(row, wave_size))
         self.limits = tuple(_count_limits(row) for row in self.sequences)
         forwarding = table.partial_forwarding
         applies = {name, family} & set(forwarding.targets) and wave_size in forwarding.wave_sizes
@@ -236,6 +223,24 @@ class HazardRules:
         code = (nop.wait_states - lost - 1).to_bytes(2, "little") + nop.decoded.code[2:]
         return self.facts(replace(nop.decoded, code=code))
 
+    def sequence_facts(self, facts: Facts, rows: int) -> SequenceFacts:
+        """Parts and effects of an encoding in these sequence rows."""
+        found = facts.sequences.get(rows)
+        if found is None:
+            view = _View(facts.decoded, self._words(facts.decoded), {})
+            kind = self._kind(facts.decoded.mnemonic, view.words)
+            parts = [self._part(possible, view) for possible in kind.parts if rows >> possible.row & 1]
+            effects = [
+                (row, fixed or self._effect(self.sequences[row], view))
+                for row, fixed in kind.effects
+                if rows >> row & 1
+            ]
+            found = facts.sequences[rows] = SequenceFacts(
+                tuple(part for part in parts if part is not None),
+                tuple((row, effect) for row, effect in effects if effect is not None),
+            )
+        return found
+
     def row(self, rule: str) -> WaitStateRow | SequenceRow | PartialForwarding:
         """A row by its id. Raises KeyError."""
         return self._by_id[rule]
@@ -260,11 +265,6 @@ class HazardRules:
             row = self._rows[bit]
             if self._touches(row.consumer, view) and self._plays(row.via, view, producer=False):
                 consumes |= 1 << bit
-        found = (self._part(possible, view) for possible in kind.parts)
-        parts = tuple(part for part in found if part is not None)
-        effects = (
-            (place, fixed or self._effect(self.sequences[place], view)) for place, fixed in kind.effects
-        )
         return Facts(
             decoded=decoded,
             wait_states=wait_states(decoded),
@@ -273,9 +273,8 @@ class HazardRules:
             horizon=horizon,
             is_matrix="mfma" in view.words,
             destination=self._role(view, "destination"),
-            checked=sum(1 << part.row for part in parts if part.checks),
-            sequence=SequenceFacts(parts, tuple((place, e) for place, e in effects if e is not None)),
-            restricted={},
+            checked=sum(1 << possible.row for possible in kind.parts if possible.consumer),
+            sequences={},
             is_call="call" in view.words,
             is_nop=decoded.mnemonic == "s_nop",
             forwarding=self._forwarding(view),
@@ -345,9 +344,7 @@ class HazardRules:
         effect = self._effect_of(row, counts, primed, lambda selector: self._matches(selector, view))
         return effect if any(effect.counts) or primed or effect.arms or effect.zeroes else None
 
-    def _effect_of(
-        self, row: SequenceRow, counts: list[int], primed: int, holds: Callable[[Selector], bool]
-    ) -> Effect:
+    def _effect_of(self, row: SequenceRow, counts: list[int], primed: int, holds: Callable[[Selector], bool]) -> Effect:
         ends = any(count and end.times == 1 for end, count in zip(row.until, counts, strict=True))
         softens = [int(holds(row.softens.after))] if row.softens is not None else []
         arms = row.arm is not None and holds(row.arm)

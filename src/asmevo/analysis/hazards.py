@@ -60,8 +60,8 @@ __all__ = ["HazardAnalysis", "NopSlack", "Violation", "analyse_hazards", "nop_sl
 class Violation:
     """A producer and a consumer too close together.
 
-    `found` and `needed` count wait states, also in a sequence row that time ends; where the consumer waits by
-    itself (LDS direct loads) `found` is what it waits for and `needed` the most that is safe; else both are 0.
+    `found` and `needed` count wait states, also in a sequence row that time ends; where the consumer waits
+    by itself (LDS direct loads) `found` is what it waits for and `needed` the most that is safe; else 0.
     `registers` is the set of units that ties the two together, 0 if none do. `softened`: the row's reason why
     this one is only a warning.
     """
@@ -148,9 +148,7 @@ class _Front:
         for row, each in state.pending:
             pending.setdefault(row, {})[each.instruction] = each
         clocks = [(0,) * len(limits) for limits in rules.limits]
-        return _Front(
-            rules, rows, list(state.recent), pending, clocks, list(state.primed), list(state.results)
-        )
+        return _Front(rules, rows, list(state.recent), pending, clocks, list(state.primed), list(state.results))
 
     def state(self) -> _State:
         pending = frozenset(
@@ -169,16 +167,19 @@ class _Front:
             self._let_time_pass(facts)
         if facts.produces:
             self.recent.append(_Recent(instruction, facts, 0, 0))
-        sequence = facts.within(self.rows)
-        if self.pending:
-            self._meet_pending(instruction, sequence, violations)
-            self._end_pending(sequence)
-        if sequence.parts:
-            self._begin_sequences(instruction, sequence)
+        if self.rows:
+            self._step_sequences(instruction, self.rules.sequence_facts(facts, self.rows), violations)
         if facts.is_call:
             self.primed = _everything_touched(self.rules)
         if facts.forwarding is not None:
             self._forward(instruction, facts.forwarding, violations)
+
+    def _step_sequences(self, instruction: Instruction, facts: SequenceFacts, violations: list[Violation]) -> None:
+        if self.pending:
+            self._meet_pending(instruction, facts, violations)
+            self._end_pending(facts)
+        if facts.parts:
+            self._begin_sequences(instruction, facts)
 
     def _meet_recent(self, instruction: Instruction, facts: Facts, violations: list[Violation]) -> None:
         for recent in self.recent:
@@ -213,9 +214,7 @@ class _Front:
         over = any(end.times == count for end, count in zip(ends, counts, strict=False))
         return None if over else counts
 
-    def _meet_pending(
-        self, instruction: Instruction, facts: SequenceFacts, violations: list[Violation]
-    ) -> None:
+    def _meet_pending(self, instruction: Instruction, facts: SequenceFacts, violations: list[Violation]) -> None:
         for part in facts.parts:
             held = self.pending.get(part.row) if part.checks else None
             for pending in held.values() if held else ():
@@ -224,9 +223,7 @@ class _Front:
                     if found is not None:
                         violations.append(found)
 
-    def _sequence_violation(
-        self, instruction: Instruction, part: SequencePart, pending: _Pending
-    ) -> Violation | None:
+    def _sequence_violation(self, instruction: Instruction, part: SequencePart, pending: _Pending) -> Violation | None:
         row, counts = self.rules.sequences[part.row], self._counts(part.row, pending)
         if counts is None:
             return None
@@ -298,9 +295,7 @@ class _Front:
             self.results.append(_Result(instruction, part.results, 0, None))
 
 
-def _forwarded(
-    results: Iterable[_Result], part: ForwardingPart, around: int, before_use: int
-) -> _Result | None:
+def _forwarded(results: Iterable[_Result], part: ForwardingPart, around: int, before_use: int) -> _Result | None:
     """The result from before EXEC was written, if the pattern is complete."""
     if len(part.sources) < 2:
         return None
@@ -408,9 +403,7 @@ class HazardAnalysis:
         if start == goal and place < until:
             return (start,)
         blocks = self.kernel.blocks
-        queue: list[tuple[int, tuple[int, ...]]] = [
-            (self._states(blocks[start].instructions[place + 1 :]), (start,))
-        ]
+        queue: list[tuple[int, tuple[int, ...]]] = [(self._states(blocks[start].instructions[place + 1 :]), (start,))]
         seen: set[int] = set()
         while queue:
             passed, path = heappop(queue)

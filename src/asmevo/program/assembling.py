@@ -17,7 +17,7 @@ from asmevo.program.dual import respell_duals
 from asmevo.program.errors import UnreadableProgramError
 from asmevo.program.prefetch import prefetch_lines
 from asmevo.program.source import SourceText
-from asmevo.program.statements import LineKind, scan_lines
+from asmevo.program.statements import LineKind, mask_comments, scan_lines
 from asmevo.target import load_target, parse_target_id
 from asmevo.toolchain import AssemblyError, Diagnostic, toolchain
 
@@ -38,7 +38,9 @@ def assemble_source(source: SourceText, file: str) -> AssembledSource:
     """The object of a text. Raises AssemblyError."""
     expressions = _prefetch_expressions(source.assembled)
     if expressions:
-        numbers = _measure_prefetch(source, expressions, file)
+        plain = _replace_prefetch(source.assembled, [0] * len(expressions))
+        toolchain().assemble(plain, source.processor, file)  # complains about everything else first
+        numbers = _measure_prefetch(source, plain, [argument for _, _, argument in expressions], file)
         source = replace(source, assembled=_replace_prefetch(source.assembled, numbers))
     return AssembledSource(toolchain().assemble(source.assembled, source.processor, file), source)
 
@@ -78,44 +80,50 @@ def explain_refusal(error: AssemblyError, source: SourceText, file: str) -> Unre
     return UnreadableProgramError(file, words, first.line if statement else None)
 
 
-def _measure(source: SourceText, text: str, measures: list[str], file: str) -> list[int]:
-    """The values of expressions that the text's end knows, read back from a section that linkers drop."""
-    quads = "".join(f"\t.quad {measure}\n" for measure in measures)
-    data = toolchain().assemble(
-        f'{text}\n\t.section {_MEASURES},"e",@progbits\n{quads}', source.processor, file
-    )
-    section = next(section for section in CodeObject(data, file).sections if section.name == _MEASURES)
-    return list(struct.unpack_from(f"<{len(measures)}Q", section.data))
+def _measure_prefetch(source: SourceText, plain: str, arguments: list[str], file: str) -> list[int]:
+    """What the text's `instprefsize()` come to; nothing when an argument is no expression.
+
+    The arguments are values that only the text's end knows, so they are written behind it, into a section
+    that linkers drop, and read back.
+    """
+    quads = "".join(f"\t.quad {argument}\n" for argument in arguments)
+    text = f'{plain}\n\t.section {_MEASURES},"e",@progbits\n{quads}'
+    try:
+        image = CodeObject(toolchain().assemble(text, source.processor, file), file)
+    except AssemblyError:
+        return []
+    data = next(section.data for section in image.sections if section.name == _MEASURES)
+    if len(data) != 8 * len(arguments):
+        return []
+    target = load_target(parse_target_id(source.gpu).name)
+    return [prefetch_lines(size, target) or 0 for size in struct.unpack(f"<{len(arguments)}Q", data)]
 
 
 def _prefetch_expressions(text: str) -> list[tuple[int, int, str]]:
-    """(start, end, argument) of each `instprefsize(argument)`."""
-    found, place = [], text.find(_PREFETCH)
+    """(start, end, argument) of each `instprefsize(argument)`; one that its line does not close is none."""
+    if _PREFETCH not in text:
+        return []
+    masked = mask_comments(text)
+    found, place = [], masked.find(_PREFETCH)
     while place >= 0:
         begin = place + len(_PREFETCH)
         end, depth = begin, 1
-        while end < len(text) and depth:
-            depth += {"(": 1, ")": -1}.get(text[end], 0)
+        while end < len(masked) and depth and masked[end] != "\n":
+            depth += {"(": 1, ")": -1}.get(masked[end], 0)
             end += 1
-        found.append((place, end, text[begin : end - 1]))
-        place = text.find(_PREFETCH, end)
+        if not depth:
+            found.append((place, end, masked[begin : end - 1]))
+        place = masked.find(_PREFETCH, end)
     return found
 
 
 def _replace_prefetch(text: str, numbers: list[int]) -> str:
+    """The text with numbers in place of the expressions, as far as there are numbers."""
     parts, place = [], 0
-    for (start, end, _), number in zip(_prefetch_expressions(text), numbers, strict=True):
+    for (start, end, _), number in zip(_prefetch_expressions(text), numbers, strict=False):
         parts += [text[place:start], str(number)]
         place = end
     return "".join(parts) + text[place:]
-
-
-def _measure_prefetch(source: SourceText, expressions: list[tuple[int, int, str]], file: str) -> list[int]:
-    """What the text's `instprefsize()` come to."""
-    plain = _replace_prefetch(source.assembled, [0] * len(expressions))
-    sizes = _measure(source, plain, [argument for _, _, argument in expressions], file)
-    target = load_target(parse_target_id(source.gpu).name)
-    return [prefetch_lines(size, target) or 0 for size in sizes]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ _DWORD = 4  # bytes; branches count in dwords from the end of the branch
 PC_READS = frozenset({"s_getpc_b64", "s_get_pc_i64"})
 _LOW_ADDS = frozenset({"s_add_u32", "s_add_co_u32"})
 _HIGH_ADDS = frozenset({"s_addc_u32", "s_add_co_ci_u32"})
+_LITERAL = 4  # bytes
 _WITH_LITERAL = 8  # bytes of a scalar instruction with a 32-bit literal behind it
 
 
@@ -81,9 +82,7 @@ def _end_of(image: CodeObject, symbol: Symbol, symbols: list[Symbol]) -> int:
     limit = section.size + (0 if image.relocatable else section.address)
     if symbol.size:
         return min(symbol.value + symbol.size, limit)
-    later = [
-        other.value for other in symbols if other.section == symbol.section and other.value > symbol.value
-    ]
+    later = [other.value for other in symbols if other.section == symbol.section and other.value > symbol.value]
     return min([*later, limit])
 
 
@@ -110,9 +109,7 @@ def _read_kernel(
     )
 
 
-def _decode(
-    image: CodeObject, section: Section, start: int, end: int, context: DecodingContext
-) -> list[_Placed]:
+def _decode(image: CodeObject, section: Section, start: int, end: int, context: DecodingContext) -> list[_Placed]:
     base = 0 if image.relocatable else section.address
     code = section.data[start - base : end - base]
     if len(code) % _DWORD:
@@ -157,12 +154,9 @@ class _Labels:
         return self.by_address.get(goal) or self._foreign.get(goal)
 
 
-def _link_references(
-    image: CodeObject, section: Section, placed: list[_Placed], labels: _Labels
-) -> list[Instruction]:
+def _link_references(image: CodeObject, section: Section, placed: list[_Placed], labels: _Labels) -> list[Instruction]:
     instructions = [
-        Instruction(id=n, decoded=each.decoded, target=labels.of_branch(each))
-        for n, each in enumerate(placed)
+        Instruction(id=n, decoded=each.decoded, target=labels.of_branch(each)) for n, each in enumerate(placed)
     ]
     if image.relocatable:
         return _open_references(image, section, placed, instructions)
@@ -172,9 +166,7 @@ def _link_references(
     return instructions
 
 
-def _follow_getpc(
-    image: CodeObject, placed: list[_Placed], instructions: list[Instruction], place: int
-) -> None:
+def _follow_getpc(image: CodeObject, placed: list[_Placed], instructions: list[Instruction], place: int) -> None:
     """Finds `add low, literal` and `addc high, literal` behind a `s_getpc_b64` in straight code."""
     pair = placed[place].decoded.operands[0].registers
     if pair is None or pair.file is not RegisterFile.SGPR:
@@ -199,11 +191,11 @@ def _adds_literal(decoded: Decoded, mask: int) -> bool:
     if decoded.size != _WITH_LITERAL:
         return False  # an inline constant, which no linker fills in
     registers_match = all(o.registers is not None and o.registers.mask == mask for o in (into, left))
-    return registers_match and right.is_literal
+    return registers_match and right.registers is None
 
 
 def _literal_value(decoded: Decoded) -> int:
-    return int(decoded.operands[2].text, 0) & 0xFFFFFFFF
+    return int.from_bytes(decoded.code[-_LITERAL:], "little")
 
 
 def _set_reference(

@@ -15,13 +15,11 @@ from asmevo.program.registers import NAMED_SPANS, RegisterSpan, span
 
 _REGISTER = re.compile(r"^(ttmp|[vsa])(?:(\d+)|\[(\d+):(\d+)\])(?:\.([lh]))?$")
 _LIST = re.compile(r"^\[((?:ttmp|[vsa])\d+(?:, (?:ttmp|[vsa])\d+)*)\]$")
-_WRAPPED = re.compile(
-    r"^(?P<minus>-)?(?:(?P<bar>\|)(?P<in1>.*)\||(?P<word>abs|neg|sext)\((?P<in2>.*)\)|(?P<in3>.*))$"
-)
+# Newer LLVM marks a literal that could have been an inline constant: `lit(0x1)`.
+_FORCED_LITERAL = re.compile(r"^lit(?:64)?\((.*)\)$")
+_WRAPPED = re.compile(r"^(?P<minus>-)?(?:(?P<bar>\|)(?P<in1>.*)\||(?P<word>abs|neg|sext)\((?P<in2>.*)\)|(?P<in3>.*))$")
 # Instructions whose operands are not a comma list of registers and numbers: kept as one opaque operand.
-_OPAQUE_EXACT = frozenset(
-    {"s_waitcnt", "s_delay_alu", "s_wait_alu", "s_waitcnt_depctr", "s_sendmsg", "s_sendmsghalt"}
-)
+_OPAQUE_EXACT = frozenset({"s_waitcnt", "s_delay_alu", "s_wait_alu", "s_waitcnt_depctr", "s_sendmsg", "s_sendmsghalt"})
 
 
 class PrintedOperand(NamedTuple):
@@ -108,7 +106,8 @@ def _split(text: str, separator: str) -> list[str]:
 def parse_operand(text: str) -> PrintedOperand:
     """One operand with the marks around it taken off."""
     negated = absolute = False
-    inner = text
+    forced = _FORCED_LITERAL.match(text)
+    inner = text = forced[1] if forced else text
     while True:
         found = _WRAPPED.match(inner)
         if found is None:

@@ -19,7 +19,8 @@ from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.registers import units_of
 from asmevo.target import Target
 
-_SALU_LATENCY = "salu"
+_VALU, _TRANS, _SALU = "VALU_DEP_", "TRANS32_DEP_", "SALU_CYCLE_"
+_LATENCY_CLASS = {_VALU: "valu", _TRANS: "trans", _SALU: "salu"}
 _SKIP_WORDS = ("SAME", "NEXT", "SKIP_1", "SKIP_2", "SKIP_3", "SKIP_4")
 
 
@@ -31,72 +32,77 @@ class Delay:
     words: tuple[str, ...]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Producer:
+    """An ALU result: its kind, its number among those of its kind and among vector ones, and when it is there."""
+
     kind: str
     number: int
+    vector_number: int
+    ready: int
 
 
 class _Recent:
-    """Who wrote what, counted in instructions of the producer's own kind."""
+    """Who wrote what, counted in instructions of the producer's own kind; time counts issued instructions."""
 
     def __init__(self, target: Target) -> None:
         facts = target.delay_alu
         assert facts is not None
         self._limits = {
-            "VALU_DEP_": facts.max_valu_dep.value,
-            "TRANS32_DEP_": facts.max_trans32_dep.value,
-            "SALU_CYCLE_": facts.max_salu_cycles.value,
+            _VALU: facts.max_valu_dep.value,
+            _TRANS: facts.max_trans32_dep.value,
+            _SALU: facts.max_salu_cycles.value,
         }
-        self._salu_latency = int(target.latency[_SALU_LATENCY].result.value)
-        self._count = {"VALU_DEP_": 0, "TRANS32_DEP_": 0}
-        self._issued = 0
+        self._latency = {kind: int(target.latency[name].result.value) for kind, name in _LATENCY_CLASS.items()}
+        self._count = {_VALU: 0, _TRANS: 0, _SALU: 0}
+        self._now = 0
         self._writer: dict[int, _Producer] = {}
 
     def needs(self, decoded: Decoded) -> tuple[str, ...]:
-        """The ids that an instruction's inputs ask for, at most one of each kind."""
+        """The ids that an instruction's inputs ask for, at most one of each kind and two in all."""
         best: dict[str, int] = {}
-        for unit in units_of(decoded.reads):
-            producer = self._writer.get(unit)
-            if producer is None:
-                continue
+        for producer in {self._writer[unit] for unit in units_of(decoded.reads) if unit in self._writer}:
             distance = self._distance(producer)
-            if 0 < distance <= self._limits[producer.kind]:
-                nearer = distance < best.get(producer.kind, distance + 1)
-                if producer.kind == "SALU_CYCLE_":
-                    nearer = distance > best.get(producer.kind, 0)
-                if nearer:
-                    best[producer.kind] = distance
+            if distance is not None:
+                keep = max if producer.kind == _SALU else min
+                best[producer.kind] = keep(distance, best.get(producer.kind, distance))
         return tuple(f"{kind}{distance}" for kind, distance in sorted(best.items(), reverse=True))[:2]
 
-    def _distance(self, producer: _Producer) -> int:
-        if producer.kind == "SALU_CYCLE_":
-            return producer.number + self._salu_latency - self._issued - 1
-        return self._count[producer.kind] - producer.number + 1
+    def _distance(self, producer: _Producer) -> int | None:
+        """The number in the id, or None when the result is there anyway or too far back to name."""
+        if producer.ready <= self._now:
+            return None
+        if producer.kind == _SALU:
+            distance = producer.ready - self._now
+        else:
+            distance = self._count[producer.kind] - producer.number + 1
+        vectors = self._count[_VALU] - producer.vector_number
+        too_many = producer.kind == _TRANS and vectors > self._limits[_VALU]
+        return None if too_many or distance > self._limits[producer.kind] else distance
 
     def issue(self, decoded: Decoded) -> None:
         """Counts an instruction and notes what it writes."""
-        self._issued += 1
         kind = _kind(decoded)
-        if kind in self._count:
+        self._now += 1
+        if kind is not None:
             self._count[kind] += 1
-            if kind == "TRANS32_DEP_":
-                self._count["VALU_DEP_"] += 1
+        if kind == _TRANS:
+            self._count[_VALU] += 1
         for unit in units_of(decoded.writes):
             if kind is None:
                 self._writer.pop(unit, None)
             else:
-                number = self._issued if kind == "SALU_CYCLE_" else self._count[kind]
-                self._writer[unit] = _Producer(kind, number)
+                ready = self._now - 1 + self._latency[kind]
+                self._writer[unit] = _Producer(kind, self._count[kind], self._count[_VALU], ready)
 
 
 def _kind(decoded: Decoded) -> str | None:
     if "trans" in decoded.flags and "valu" in decoded.flags:
-        return "TRANS32_DEP_"
+        return _TRANS
     if "valu" in decoded.flags:
-        return "VALU_DEP_"
+        return _VALU
     if "salu" in decoded.flags and decoded.writes:
-        return "SALU_CYCLE_"
+        return _SALU
     return None
 
 

@@ -22,8 +22,11 @@ from enum import Enum
 from asmevo.analysis.liveness import Liveness
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Block, Kernel
-from asmevo.program.registers import register_names, units_of
-from asmevo.prover.symbolic import Outcome, Values, run_block
+from asmevo.program.registers import UNIT_COUNT, register_names, units_of
+from asmevo.prover.symbolic import Outcome, Values, leaves_block, run_block
+
+
+_EVERYTHING = (1 << UNIT_COUNT) - 1
 
 
 class Answer(Enum):
@@ -46,22 +49,29 @@ class Proof:
 
 def prove_equivalent(parent: Kernel, candidate: Kernel, liveness: Liveness | None = None) -> Proof:
     """Compares two kernels block by block. `liveness` of the parent may be handed in to save time."""
-    refusal = (
-        _same_structure(parent, candidate) or _positions_matter(parent, candidate) or _entries(parent, candidate)
-    )
+    refusal = _same_structure(parent, candidate)
     if refusal is not None:
         return refusal
-    live = liveness if liveness is not None else Liveness(parent)
     changed = [
         index
         for index, (old, new) in enumerate(zip(parent.blocks, candidate.blocks, strict=True))
         if old is not new and not _same_code(old, new)
     ]
+    refusal = _positions_matter(parent, candidate) or _entries(parent, candidate) if changed else None
+    if refusal is not None:
+        return refusal
+    live = liveness if liveness is not None else Liveness(parent)
     for index in changed:
-        answer = _compare(parent.blocks[index], candidate.blocks[index], live.live_out(index))
+        answer = _compare(parent.blocks[index], candidate.blocks[index], _live_at_exit(parent.blocks[index], live))
         if answer is not None:
             return answer
     return Proof(Answer.EQUIVALENT, _sentence(changed), tuple(changed))
+
+
+def _live_at_exit(block: Block, liveness: Liveness) -> int:
+    """Units that may be read after the block; a callee may read anything that is there when it is called."""
+    calls = block.instructions and "call" in block.instructions[-1].flags
+    return _EVERYTHING if calls else liveness.live_out(block.index)
 
 
 def _sentence(changed: list[int]) -> str:
@@ -97,18 +107,15 @@ def _same_structure(parent: Kernel, candidate: Kernel) -> Proof | None:
 
 def _misplaced_exit(old: Block, new: Block) -> Proof | None:
     """Control may leave a block only at its end, in both versions through the same instruction."""
-    exits = [i for i in new.instructions if _leaves(i)]
+    exits = [i for i in new.instructions if leaves_block(i)]
     if exits and (len(exits) > 1 or exits[0] is not new.instructions[-1]):
-        return Proof(Answer.DIFFERENT, f"block {old.index}: `{exits[0]}` is not at the end", (old.index,), (exits[0].id,))
-    before = [i for i in old.instructions if _leaves(i)]
+        words = f"block {old.index}: `{exits[0]}` is not at the end"
+        return Proof(Answer.DIFFERENT, words, (old.index,), (exits[0].id,))
+    before = [i for i in old.instructions if leaves_block(i)]
     if [(i.id, i.target) for i in before] != [(i.id, i.target) for i in exits]:
         blamed = tuple(i.id for i in before or exits)
         return Proof(Answer.DIFFERENT, f"block {old.index} ends with another branch", (old.index,), blamed)
     return None
-
-
-def _leaves(instruction: Instruction) -> bool:
-    return not {"terminator", "branch", "call"}.isdisjoint(instruction.decoded.info.flags)
 
 
 def _positions_matter(parent: Kernel, candidate: Kernel) -> Proof | None:
@@ -134,7 +141,7 @@ def _entries(parent: Kernel, candidate: Kernel) -> Proof | None:
         if before is None and _code_reaches(parent, offset):
             return Proof(Answer.UNDECIDED, f"launches enter {offset} bytes behind the start, where no block begins")
         if before != after:
-            words = f"block {before} must start {offset} bytes behind the kernel's start, where launches enter"
+            words = f"block {before} must start {offset} bytes behind the kernel, where launches enter"
             return Proof(Answer.DIFFERENT, words, () if before is None else (before,))
     return None
 

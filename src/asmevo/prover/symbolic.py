@@ -37,6 +37,7 @@ from asmevo.program.registers import EXEC_MASK, NAMED_SPANS, UNIT_COUNT, VECTOR_
 
 _EXEC_LO, _EXEC_HI = NAMED_SPANS["exec"].units
 
+_LEAVING = frozenset({"terminator", "branch", "call", "return"})
 _SILENT = frozenset(
     {
         "s_nop", "s_delay_alu", "s_clause", "s_wait_alu", "s_waitcnt_depctr", "s_waitcnt", "s_wait_idle",
@@ -183,7 +184,7 @@ def _run_step(instruction: Instruction, step: Step, values: Values, outcome: Out
         outcome.effects.append((first, instruction))
     elif step.effect.kind is MemoryKind.CONTROL:
         outcome.controls.append(first)
-    if "terminator" in instruction.decoded.info.flags:
+    if leaves_block(instruction):
         outcome.branch = (shape, instruction.target, first)
 
 
@@ -199,6 +200,11 @@ def _inputs(step: Step, mask: tuple[int, int], outcome: Outcome) -> list[int]:
                 value = last[1]
         found.append(value)
     return found
+
+
+def leaves_block(instruction: Instruction) -> bool:
+    """Whether control may go elsewhere here: branches, calls, returns, the end."""
+    return not _LEAVING.isdisjoint(instruction.decoded.info.flags)
 
 
 def _shape(instruction: Instruction, step: Step) -> object:

@@ -1,0 +1,137 @@
+"""Putting blocks together again: what compilers placed is the measure.
+
+The order of a compiler's block is kept and its waits, no-ops and hints are derived anew. The result must pass all
+gates, and should need no more waits than the compiler did. LLVM's own hints serve as the expectation for
+`s_delay_alu`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from compiled_programs import all_files, names
+from written_kernels import COMPILED, compiled_kernels
+
+from asmevo.analysis.events import effect_of
+from asmevo.gates import Pipeline
+from asmevo.program import open_program, read_program
+from asmevo.program.candidate import Candidate
+from asmevo.program.decode import DecodingContext
+from asmevo.program.edit import script_between
+from asmevo.program.instruction import Instruction
+from asmevo.program.instruction_text import encode_text
+from asmevo.program.kernel import Block, Kernel
+from asmevo.proposers import Facts
+from asmevo.proposers.delays import plan_delays
+from asmevo.proposers.list_scheduler import WEIGHTINGS, BlockScheduler
+from asmevo.proposers.placement import Placement, is_mark, wait_texts
+from asmevo.target import load_target
+
+
+def waits_in(block: Block, kernel: Kernel) -> int:
+    return sum(effect_of(i.decoded, kernel.target).is_wait for i in block.instructions)
+
+
+def kernels() -> list[Kernel]:
+    return [kernel for kernel in compiled_kernels() if kernel.is_entry]
+
+
+@pytest.mark.parametrize("weighting", [None, *WEIGHTINGS], ids=lambda w: "unchanged" if w is None else w.name)
+def test_every_rebuilt_block_passes_all_gates(weighting: object) -> None:
+    tried, before, after = 0, 0, 0
+    for kernel in kernels():
+        facts, pipeline = Facts(kernel), Pipeline(kernel)
+        for index in facts.hot_blocks[:4]:
+            placement = Placement(facts, index)
+            body = placement.body
+            if not body:
+                continue
+            order = body if weighting is None else BlockScheduler(facts, body).order(weighting)  # type: ignore[arg-type]
+            blocks = placement.rebuild(order)
+            assert blocks is not None, (kernel.name, kernel.target.name, index)
+            judgement = pipeline.judge(Candidate.make(kernel, script_between(kernel, blocks, "")))
+            assert judgement.accepted, (kernel.name, kernel.target.name, index, judgement.verdicts[-1])
+            tried += 1
+            before += waits_in(kernel.blocks[index], kernel)
+            after += waits_in(blocks[index], kernel)
+    assert tried >= 30
+    if weighting is None:
+        assert after <= before
+
+
+def test_an_unchanged_block_takes_its_own_waits_again() -> None:
+    """Ids of waits are used again, so that a script holds what really changed."""
+    kernel = open_program(COMPILED / "gfx942" / "matmul_f16.hsaco").select()[0]
+    facts = Facts(kernel)
+    block = facts.hot_blocks[0]
+    placement = Placement(facts, block)
+    blocks = placement.rebuild(placement.body)
+    assert blocks is not None
+    old = {i.id for i in kernel.blocks[block].instructions if is_mark(i, kernel.target)}
+    kept = {i.id for i in blocks[block].instructions} & old
+    assert len(kept) >= 0.7 * len(old)
+
+
+def hints(block: Block) -> dict[int, str]:
+    """The ids that LLVM's hints give to instructions, by instruction id."""
+    found: dict[int, str] = {}
+    plain = [i for i in block.instructions if not i.mnemonic.startswith(("s_wait", "s_nop"))]
+    for place, instruction in enumerate(plain):
+        if instruction.mnemonic != "s_delay_alu":
+            continue
+        text = instruction.text.removeprefix("s_delay_alu ")
+        parts = dict(part.rstrip(")").split("(") for part in text.split(" | "))
+        behind = [i for i in plain[place + 1 :] if i.mnemonic != "s_delay_alu"]
+        skip = {"SAME": 0, "NEXT": 1}.get(parts.get("instskip", "SAME"))
+        distance = int(parts["instskip"].removeprefix("SKIP_")) + 1 if skip is None else skip
+        if "instid0" in parts and behind:
+            found[behind[0].id] = parts["instid0"]
+        if "instid1" in parts and distance < len(behind) and distance:
+            found[behind[distance].id] = parts["instid1"]
+    return found
+
+
+def gfx11_kernels() -> list[Kernel]:
+    files = [name for name in names(".hsaco") if "gfx1100" in name]
+    return [kernel for name in files for kernel in read_program(all_files()[name], name).kernels]
+
+
+def test_hints_agree_with_llvm() -> None:
+    """LLVM counts delays in estimated cycles and drops hints that have run out; most must be the same."""
+    agreed: Counter[bool] = Counter()
+    for kernel in gfx11_kernels():
+        for block in kernel.blocks:
+            plain = [i for i in block.instructions if i.mnemonic != "s_delay_alu"]
+            ours = with_hints(plain, plan_delays(plain, kernel.target))
+            theirs = hints(block)
+            mine = hints(Block(0, (), tuple(ours)))
+            for id_, word in theirs.items():
+                agreed[mine.get(id_) == word] += 1
+    total = sum(agreed.values())
+    print(f"hints as LLVM's: {agreed[True]} of {total}")
+    assert total >= 500
+    assert agreed[True] / total >= 0.8
+
+
+def with_hints(plain: list[Instruction], plan: list[tuple[int, str]]) -> list[Instruction]:
+    context = DecodingContext(load_target("gfx1100"), 32)
+    texts = dict(plan)
+    found: list[Instruction] = []
+    for place, instruction in enumerate(plain):
+        if place in texts:
+            found.append(Instruction(-1 - place, encode_text(texts[place], context)))
+        found.append(instruction)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("target", "counters", "texts"),
+    [
+        ("gfx942", {"vmcnt": 3, "lgkmcnt": 0}, ["s_waitcnt vmcnt(3) lgkmcnt(0)"]),
+        ("gfx1030", {"vmcnt": 1, "vscnt": 2}, ["s_waitcnt vmcnt(1)", "s_waitcnt_vscnt null, 0x2"]),
+        ("gfx1201", {"loadcnt": 5, "dscnt": 1}, ["s_wait_dscnt 0x1", "s_wait_loadcnt 0x5"]),
+    ],
+)
+def test_wait_texts(target: str, counters: dict[str, int], texts: list[str]) -> None:
+    assert wait_texts(counters, load_target(target)) == texts

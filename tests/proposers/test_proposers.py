@@ -1,0 +1,99 @@
+"""Proposers find what is there to find, and say nothing where there is nothing."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+from written_kernels import COMPILED, written
+
+from asmevo.gates import Pipeline
+from asmevo.program import open_program
+from asmevo.program.candidate import Candidate
+from asmevo.program.edit import EditScript
+from asmevo.program.kernel import Kernel
+from asmevo.proposers import Facts, ListScheduler, LocalSearch, Proposer, WaitRelaxer
+from asmevo.timing import estimate
+
+
+def scripts(proposer: Proposer, kernel: Kernel, facts: Facts | None = None) -> Iterator[EditScript]:
+    yield from proposer.propose(facts if facts is not None else Facts(kernel))
+
+
+def accepted(kernel: Kernel, script: EditScript) -> bool:
+    return Pipeline(kernel).judge(Candidate.make(kernel, script)).accepted
+
+
+OVER_STRONG = """
+global_load_dword v2, v[8:9], off
+global_load_dword v3, v[8:9], off offset:4
+{}
+v_add_u32 v4, 1, v2
+s_waitcnt vmcnt(0)
+v_add_u32 v4, v3, v4
+global_store_dword v[10:11], v4, off
+s_endpgm
+"""
+
+
+def found(text: str, gpu: str = "gfx942") -> list[str]:
+    kernel = written(text, gpu)
+    return [s.origin for s in scripts(WaitRelaxer(), kernel) if accepted(kernel, s)]
+
+
+def test_an_over_strong_wait_is_relaxed() -> None:
+    assert any("relax `s_waitcnt vmcnt(0)` to `s_waitcnt vmcnt(1)`" in each for each in found(OVER_STRONG.format("s_waitcnt vmcnt(0)")))
+
+
+def test_a_redundant_wait_is_dropped() -> None:
+    text = OVER_STRONG.format("s_waitcnt vmcnt(1)\ns_waitcnt lgkmcnt(0)")
+    assert any("drop `s_waitcnt lgkmcnt(0)`" in each for each in found(text))
+
+
+def test_a_tight_wait_is_left_alone() -> None:
+    assert not any("relax" in each or "drop" in each for each in found(OVER_STRONG.format("s_waitcnt vmcnt(1)")))
+
+
+def test_a_wait_sinks_to_its_consumer() -> None:
+    text = OVER_STRONG.format("s_waitcnt vmcnt(1)\nv_mov_b32 v5, 0\nv_mov_b32 v6, 0")
+    assert any("sink `s_waitcnt vmcnt(1)`" in each for each in found(text))
+
+
+def test_a_no_op_that_nobody_needs_is_dropped() -> None:
+    text = "v_mov_b32 v2, 0\ns_nop 4\nglobal_store_dword v[8:9], v2, off\ns_endpgm"
+    assert any("drop `s_nop 4`" in each for each in found(text))
+
+
+def test_a_no_op_that_a_hazard_needs_stays() -> None:
+    text = "v_mov_b32 v2, 0\ns_nop 1\nv_mov_b32_dpp v3, v2 row_shr:1 row_mask:0xf bank_mask:0xf\ns_endpgm"
+    assert not found(text)
+
+
+def test_the_scheduler_finds_something_on_compiler_output() -> None:
+    kernel = open_program(COMPILED / "gfx942" / "matmul_f16.hsaco").select()[0]
+    before = estimate(kernel, waves=1).cycles
+    best = min(
+        estimate(Candidate.make(kernel, script).kernel, waves=1).cycles
+        for script in scripts(ListScheduler(), kernel)
+        if accepted(kernel, script)
+    )
+    assert best < 0.97 * before
+
+
+def test_local_search_only_offers_improvements_and_repeats_itself() -> None:
+    kernel = open_program(COMPILED / "gfx942" / "matmul_f16.hsaco").select()[0]
+    base = estimate(kernel, waves=1, only_loops=True).cycles
+
+    def cost(version: Kernel) -> float:
+        return estimate(version, waves=1, only_loops=True).cycles / base
+
+    def run(seed: int) -> list[EditScript]:
+        facts = Facts(kernel, rng=random.Random(seed), cost=cost)
+        return list(LocalSearch(evaluations=60, blocks=1).propose(facts))
+
+    first, again = run(3), run(3)
+    assert first
+    assert [s.edits for s in first] == [s.edits for s in again]
+    costs = [cost(Candidate.make(kernel, script).kernel) for script in first]
+    assert costs == sorted(costs, reverse=True)
+    assert costs[-1] < 1.0
