@@ -1,0 +1,129 @@
+"""The whole path inside one process: search, patch, ledger, apply."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from written_kernels import COMPILED
+
+from asmevo.program import open_program, read_program
+from asmevo.program.edit import Delete, EditScript
+from asmevo.search import Ledger, OptimizationRun, PatchError, SearchOptions, apply_patch, optimize, read_patch
+from asmevo.search.patch import Patch
+
+MATMUL = COMPILED / "gfx942" / "matmul_f16.hsaco"
+
+
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
+    return Ledger(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="module")
+def run(ledger: Ledger) -> OptimizationRun:
+    program = open_program(MATMUL)
+    return optimize(program, program.select()[0], SearchOptions(budget=12), ledger)
+
+
+def test_it_finds_a_verified_gain(run: OptimizationRun) -> None:
+    assert run.patch.candidates
+    best = run.patch.candidates[0]
+    assert best.predicted_gain > 0.02
+    assert [v["gate"] for v in best.verdicts] == [
+        "assemble",
+        "waits",
+        "hazards",
+        "resources",
+        "equivalence",
+        "timing",
+    ]
+    assert all(v["kind"] == "accepted" for v in best.verdicts)
+    assert len(run.patch.candidates) <= 3
+    gains = [candidate.predicted_gain for candidate in run.patch.candidates]
+    assert gains == sorted(gains, reverse=True) or len(set(gains)) == len(gains)
+
+
+def test_the_sentence_says_what_changed_and_what_it_rests_on(run: OptimizationRun) -> None:
+    best = run.patch.candidates[0]
+    assert "cycles instead of" in best.why
+    assert "cycle model" in best.relies_on
+    assert "not measured" in run.patch.estimate_note
+
+
+def test_the_patch_survives_its_own_json(run: OptimizationRun, tmp_path: Path) -> None:
+    path = tmp_path / "a.patch"
+    path.write_text(run.patch.to_json())
+    assert json.loads(path.read_text())["schema"] == "asmevo.patch/1"
+    assert read_patch(path) == run.patch
+
+
+def test_the_ledger_holds_every_candidate(run: OptimizationRun, ledger: Ledger) -> None:
+    assert run.id in ledger.runs()
+    directory = ledger.root / run.id
+    lines = [json.loads(line) for line in (directory / "candidates.jsonl").read_text().splitlines()]
+    assert len(lines) == run.tried
+    assert all(line["verdicts"] for line in lines)
+    assert (directory / "base.bin").read_bytes() == MATMUL.read_bytes()
+    assert Patch.model_validate_json((directory / "patch.json").read_text()) == run.patch
+
+
+def test_applying_writes_the_kernel_that_was_judged(run: OptimizationRun) -> None:
+    applied = apply_patch(run.patch, MATMUL, 1)
+    assert applied.data is not None
+    written = read_program(applied.data, "new.hsaco").kernel(run.patch.kernel)
+    wanted = run.patch.candidates[0].after
+    assert written.code_size() >= wanted.code_bytes
+    trimmed = [i for i in written.instructions][: wanted.instructions]
+    assert len(trimmed) == wanted.instructions
+    assert sum(i.mnemonic.startswith("s_waitcnt") for i in trimmed) == wanted.waits
+
+
+def test_applying_refuses_another_file(run: OptimizationRun) -> None:
+    with pytest.raises(PatchError, match="not the file the patch is for"):
+        apply_patch(run.patch, COMPILED / "gfx908" / "matmul_f16.hsaco", 1)
+    with pytest.raises(PatchError, match="no number 9"):
+        apply_patch(run.patch, MATMUL, 9)
+
+
+def test_applying_judges_again(run: OptimizationRun) -> None:
+    """A patch that somebody tampered with is not believed because of the verdicts that it carries."""
+    kernel = open_program(MATMUL).select()[0]
+    wait = next(i for i in kernel.instructions if i.mnemonic == "s_waitcnt")
+    bad = EditScript(base=kernel.hash, kernel=kernel.name, edits=(Delete(id=wait.id, text=wait.text),))
+    forged = run.patch.model_copy(
+        update={"candidates": (run.patch.candidates[0].model_copy(update={"script": bad}),)}
+    )
+    applied = apply_patch(forged, MATMUL, 1)
+    assert applied.data is None
+    assert applied.verdicts[-1]["gate"] == "waits"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("", "not a patch"), ("{}", "not a patch"), ('{"schema": "asmevo.patch/2"}', "schema"), ("\x00\x01", "not a patch")],
+)
+def test_a_broken_patch_gets_one_sentence(text: str, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "broken.patch"
+    path.write_text(text)
+    with pytest.raises(PatchError, match=words) as caught:
+        read_patch(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_same_seed_finds_the_same() -> None:
+    program = open_program(COMPILED / "gfx1201" / "function_calls.hsaco")
+    kernel = program.select()[0]
+
+    def scripts(root: Path) -> list[object]:
+        ledger = Ledger(root)
+        run = optimize(program, kernel, SearchOptions(budget=60, seed=5), ledger)
+        lines = (ledger.root / run.id / "candidates.jsonl").read_text().splitlines()
+        return [json.loads(line)["script"]["edits"] for line in lines]
+
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        assert scripts(Path(one)) == scripts(Path(other))
