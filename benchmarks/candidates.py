@@ -86,7 +86,7 @@ def through_tools(count: int, llvm_mc: str, llvm_mca: str) -> float:
             source.write_text("\n".join(lines) + "\n")
             flags = ["--mtriple=amdgcn-amd-amdhsa", cpu]
             subprocess.run([llvm_mc, "--triple=amdgcn-amd-amdhsa", cpu, "-filetype=obj", str(source), "-o", str(result)], check=True)
-            subprocess.run([llvm_mca, *flags, str(source)], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([llvm_mca, *flags, str(source)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
         return rate(judge, candidates)
 

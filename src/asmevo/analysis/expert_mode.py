@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from asmevo.analysis.control_flow import ControlFlow
 from asmevo.analysis.events import counter_events, wait_values
@@ -65,9 +66,14 @@ class _State:
         return _State(self.modes, dict(self.open))
 
 
+@lru_cache(maxsize=1 << 12)
+def _sets_mode(instructions: tuple[Instruction, ...]) -> bool:
+    return any(_set_mode(each.decoded) for each in instructions)
+
+
 def expert_mode_hazards(kernel: Kernel) -> tuple[ExpertHazard, ...]:
     """All hazards of a kernel, in the order of the code; none if it never sets the mode."""
-    if not any(_set_mode(each.decoded) for each in kernel.instructions):
+    if not any(_sets_mode(block.instructions) for block in kernel.blocks):
         return ()
     flow = ControlFlow(kernel)
     entries: list[_State | None] = [None] * len(kernel.blocks)

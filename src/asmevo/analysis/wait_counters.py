@@ -453,7 +453,7 @@ class WaitAnalysis:
             self.kernel.blocks[block].instructions[place]
             for block, summary in enumerate(self._summaries)
             for place, effect in summary.events
-            if any(issue.opened & Mark.LDS_DMA for issue in effect.issues)
+            if any(issue.opened & _LDS_DMA for issue in effect.issues)
         )
 
     def under_way(self, state: list[list[int]], marks: int) -> list[int]:

@@ -39,7 +39,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import or_
 
 from asmevo.analysis.control_flow import ControlFlow, Exit
@@ -65,6 +65,7 @@ from asmevo.program.registers import (
 )
 
 _MOST_INSTRUCTIONS = 8  # in one finding; more do not help a reader
+_BLOCKS_REMEMBERED = 1 << 12
 
 
 def check_resources(kernel: Kernel) -> tuple[Finding, ...]:
@@ -86,17 +87,21 @@ def check_resources(kernel: Kernel) -> tuple[Finding, ...]:
 
 def _users(kernel: Kernel, file: RegisterFile, first: int) -> tuple[list[Instruction], int]:
     """Instructions that name a register of a file from index `first` on, and the highest index among them."""
-    users, highest = [], -1
-    for instruction in kernel.instructions:
-        ends = [
-            operand.registers.first + operand.registers.count
-            for operand in instruction.decoded.operands
-            if operand.registers is not None and operand.registers.file is file
-        ]
-        if ends and max(ends) > first:
-            users.append(instruction)
-            highest = max(highest, max(ends) - 1)
-    return users, highest
+    users = [user for block in kernel.blocks for user in _users_in(block.instructions, file, first)]
+    return users, max((_end(user.decoded, file) - 1 for user in users), default=-1)
+
+
+@lru_cache(maxsize=_BLOCKS_REMEMBERED)
+def _users_in(instructions: tuple[Instruction, ...], file: RegisterFile, first: int) -> tuple[Instruction, ...]:
+    """The users in one block; candidates share most of their blocks with their parent."""
+    return tuple(each for each in instructions if _end(each.decoded, file) > first)
+
+
+@lru_cache(maxsize=1 << 16)
+def _end(decoded: Decoded, file: RegisterFile) -> int:
+    """The highest index of a file that an encoding names, plus one; 0 if none."""
+    spans = (operand.registers for operand in decoded.operands if operand.registers is not None)
+    return max((span.first + span.count for span in spans if span.file is file), default=0)
 
 
 def _ids(instructions: list[Instruction]) -> tuple[int, ...]:
@@ -420,19 +425,28 @@ def _undefined_finding(kernel: Kernel, flow: ControlFlow, read: _Read, fresh: in
 def _undefined_reads(kernel: Kernel, flow: ControlFlow, entry: int) -> Iterator[_Read]:
     written = _written_before(kernel, flow, entry)
     for index in sorted(flow.reachable):
-        block = kernel.blocks[index]
-        state = written[index]
-        for instruction, added in zip(block.instructions, _added(block), strict=True):
-            for span in _value_reads(instruction.decoded):
-                undefined = span.mask & ~state
-                if undefined:
-                    yield _Read(index, instruction, span, undefined)
-            state |= added
+        for instruction, span, undefined in _undefined_in(kernel.blocks[index].instructions, written[index]):
+            yield _Read(index, instruction, span, undefined)
+
+
+@lru_cache(maxsize=_BLOCKS_REMEMBERED)
+def _undefined_in(
+    instructions: tuple[Instruction, ...], written: int
+) -> tuple[tuple[Instruction, RegisterSpan, int], ...]:
+    """(instruction, register, undefined units) in a block that is entered with `written`."""
+    found = []
+    for instruction, added in zip(instructions, _added(instructions), strict=True):
+        for span in _value_reads(instruction.decoded):
+            undefined = span.mask & ~written
+            if undefined:
+                found.append((instruction, span, undefined))
+        written |= added
+    return tuple(found)
 
 
 def _written_before(kernel: Kernel, flow: ControlFlow, entry: int) -> list[int]:
     """For each block the units that some path to it has written."""
-    added = [reduce(or_, _added(block), 0) for block in kernel.blocks]
+    added = [reduce(or_, _added(block.instructions), 0) for block in kernel.blocks]
     before = [0] * len(kernel.blocks)
     before[0] = entry
     changed = True
@@ -447,16 +461,17 @@ def _written_before(kernel: Kernel, flow: ControlFlow, entry: int) -> list[int]:
     return before
 
 
-def _added(block: Block) -> list[int]:
-    """The units each instruction may write."""
+@lru_cache(maxsize=_BLOCKS_REMEMBERED)
+def _added(instructions: tuple[Instruction, ...]) -> tuple[int, ...]:
+    """The units each instruction of a block may write."""
     added = []
-    renumbered = renumbered_places(block.instructions)
-    for place, instruction in enumerate(block.instructions):
+    renumbered = renumbered_places(instructions)
+    for place, instruction in enumerate(instructions):
         if instruction.flags & {"call", "unknown"}:
             added.append(_ALL)
         else:
             added.append(instruction.writes | (VGPR_MASK if place in renumbered else 0))
-    return added
+    return tuple(added)
 
 
 def _value_reads(decoded: Decoded) -> Iterator[RegisterSpan]:

@@ -15,6 +15,9 @@ from asmevo.program.instruction import Instruction
 from asmevo.program.instruction_text import assembles_back
 from asmevo.program.kernel import Kernel
 
+# A branch reaches 2^15 dwords either way, so in code no longer than that every branch reaches (bytes).
+_ALWAYS_REACHED = 4 * (1 << 15) - 4
+
 
 class AssembleGate:
     """See the module."""
@@ -35,12 +38,14 @@ class AssembleGate:
         lost = _lost_or_disturbed(candidate)
         if lost is not None:
             return self._reject(f"`{lost}` (#{lost.id}) changed, but the script does not name it", lost)
-        try:
-            code = encode_kernel(kernel, kernel.address)
-        except WriteError as error:
-            return Verdict(self.name, VerdictKind.REJECTED, str(error))
-        words = f"{len(code)} bytes (parent {candidate.parent.code_size()}), decodes back, nothing else changed"
-        return Verdict(self.name, VerdictKind.ACCEPTED, words, evidence={"bytes": len(code)})
+        size = kernel.code_size()
+        if size > _ALWAYS_REACHED:
+            try:
+                encode_kernel(kernel, kernel.address)
+            except WriteError as error:
+                return Verdict(self.name, VerdictKind.REJECTED, str(error))
+        words = f"{size} bytes (parent {candidate.parent.code_size()}), decodes back, nothing else changed"
+        return Verdict(self.name, VerdictKind.ACCEPTED, words, evidence={"bytes": size})
 
     def _refused(self, instruction: Instruction, context: DecodingContext) -> Verdict | None:
         decoded = instruction.decoded

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from asmevo.analysis.liveness import Liveness
 from asmevo.gates.gate import Verdict, VerdictKind
 from asmevo.program.candidate import Candidate
 from asmevo.program.kernel import Kernel
-from asmevo.prover import Answer, prove_equivalent
+from asmevo.prover import Answer, Prover
 
 _KIND = {
     Answer.EQUIVALENT: VerdictKind.ACCEPTED,
@@ -16,15 +15,15 @@ _KIND = {
 
 
 class EquivalenceGate:
-    """Compares the blocks that changed, with the parent's liveness."""
+    """Compares the blocks that changed with the parent's."""
 
     name = "equivalence"
 
     def __init__(self, parent: Kernel) -> None:
-        self._liveness = Liveness(parent)
+        self._prover = Prover(parent)
 
     def judge(self, candidate: Candidate) -> Verdict:
         """See Gate.judge."""
-        proof = prove_equivalent(candidate.parent, candidate.kernel, self._liveness)
+        proof = self._prover.prove(candidate.kernel)
         evidence = {"blocks": list(proof.blocks), "floating_point": "exact"}
         return Verdict(self.name, _KIND[proof.answer], proof.reason, proof.instructions, evidence)

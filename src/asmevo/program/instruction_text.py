@@ -8,6 +8,7 @@ from asmevo.program.codeobject import CodeObject
 from asmevo.program.decode import DecodingContext, decode_code
 from asmevo.program.errors import EditError
 from asmevo.program.instruction import Decoded
+from asmevo.program.source import respell_depctr
 from asmevo.toolchain import AssemblyError, toolchain
 
 # No instruction is longer (bytes); LLVM pads code behind it, which need not be decoded.
@@ -18,7 +19,7 @@ _LONGEST = 24
 def encode_text(text: str, context: DecodingContext) -> Decoded:
     """The encoding that LLVM gives a text. Raises EditError with LLVM's words when it refuses."""
     try:
-        data = toolchain().assemble(f"{text}\n", context.processor, text)
+        data = toolchain().assemble(f"{respell_depctr(text, context.target)}\n", context.processor, text)
     except AssemblyError as error:
         raise EditError(f"LLVM refuses `{text}`: {error.diagnostics[0].message}") from error
     code = next((section.data for section in CodeObject(data, text).sections if section.name == ".text"), b"")

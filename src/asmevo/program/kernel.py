@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from asmevo.program.decode import DecodingContext
@@ -25,6 +25,12 @@ class Block:
     index: int
     labels: tuple[str, ...]
     instructions: tuple[Instruction, ...]
+
+
+@lru_cache(maxsize=1 << 12)
+def code_bytes(instructions: tuple[Instruction, ...]) -> int:
+    """Bytes of a stretch of code; candidates share most stretches with their parent."""
+    return sum(len(instruction.decoded.code) for instruction in instructions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,4 +106,4 @@ class Kernel:
 
     def code_size(self) -> int:
         """Bytes of code."""
-        return sum(len(instruction.decoded.code) for instruction in self.instructions)
+        return sum(code_bytes(block.instructions) for block in self.blocks)

@@ -21,12 +21,13 @@ from enum import Enum
 
 from asmevo.analysis.liveness import Liveness
 from asmevo.program.instruction import Instruction
-from asmevo.program.kernel import Block, Kernel
+from asmevo.program.kernel import Block, Kernel, code_bytes
+from asmevo.program.reading import PC_READS
 from asmevo.program.registers import UNIT_COUNT, register_names, units_of
 from asmevo.prover.symbolic import Outcome, Values, leaves_block, run_block
 
-
 _EVERYTHING = (1 << UNIT_COUNT) - 1
+_VALUES_KEPT = 1 << 17
 
 
 class Answer(Enum):
@@ -47,31 +48,82 @@ class Proof:
     instructions: tuple[int, ...] = ()
 
 
-def prove_equivalent(parent: Kernel, candidate: Kernel, liveness: Liveness | None = None) -> Proof:
-    """Compares two kernels block by block. `liveness` of the parent may be handed in to save time."""
-    refusal = _same_structure(parent, candidate)
-    if refusal is not None:
-        return refusal
-    changed = [
-        index
-        for index, (old, new) in enumerate(zip(parent.blocks, candidate.blocks, strict=True))
-        if old is not new and not _same_code(old, new)
-    ]
-    refusal = _positions_matter(parent, candidate) or _entries(parent, candidate) if changed else None
-    if refusal is not None:
-        return refusal
-    live = liveness if liveness is not None else Liveness(parent)
-    for index in changed:
-        answer = _compare(parent.blocks[index], candidate.blocks[index], _live_at_exit(parent.blocks[index], live))
-        if answer is not None:
-            return answer
-    return Proof(Answer.EQUIVALENT, _sentence(changed), tuple(changed))
+class Prover:
+    """Proves candidates of one parent. What is known of the parent's blocks is kept from one to the next."""
+
+    def __init__(self, parent: Kernel) -> None:
+        self.parent = parent
+        self._liveness = Liveness(parent)
+        self._runs: dict[int, tuple[Values, Outcome]] = {}
+        linked = {i.reference.getpc for i in parent.instructions if i.reference is not None}
+        self._loose_getpcs = tuple(i for i in parent.instructions if i.mnemonic in PC_READS and i.id not in linked)
+        offsets = parent.descriptor.entry_offsets if parent.descriptor is not None else ()
+        self._entries = tuple((offset, _block_at(parent, offset)) for offset in offsets[1:])
+
+    def prove(self, candidate: Kernel) -> Proof:
+        """Compares the parent with a candidate."""
+        refusal = _same_structure(self.parent, candidate)
+        if refusal is not None:
+            return refusal
+        pairs = zip(self.parent.blocks, candidate.blocks, strict=True)
+        changed = [old.index for old, new in pairs if old is not new and not _same_code(old, new)]
+        if changed:
+            refusal = self._positions(candidate) or self._launch_entries(candidate)
+            if refusal is not None:
+                return refusal
+        for index in changed:
+            difference = self._compare(index, candidate.blocks[index])
+            if difference is not None:
+                return difference
+        return Proof(Answer.EQUIVALENT, _sentence(changed), tuple(changed))
+
+    def _positions(self, candidate: Kernel) -> Proof | None:
+        """A program counter that is read but not part of a known reference must not see another layout."""
+        for getpc in self._loose_getpcs:
+            if _offset(self.parent, getpc.id) != _offset(candidate, getpc.id):
+                words = f"`{getpc}` (#{getpc.id}) would read another program counter; its use is not understood"
+                return Proof(Answer.UNDECIDED, words, (), (getpc.id,))
+        return None
+
+    def _launch_entries(self, candidate: Kernel) -> Proof | None:
+        """Launches with preloaded arguments enter inside the code: the same block must start there."""
+        for offset, before in self._entries:
+            if before is None and self.parent.code_size() > offset:
+                words = f"launches enter {offset} bytes behind the start, where no block begins"
+                return Proof(Answer.UNDECIDED, words)
+            if before != _block_at(candidate, offset):
+                words = f"block {before} must start {offset} bytes behind the kernel, where launches enter"
+                return Proof(Answer.DIFFERENT, words, () if before is None else (before,))
+        return None
+
+    def _compare(self, index: int, new: Block) -> Proof | None:
+        old = self.parent.blocks[index]
+        values, before = self._run(index)
+        after = run_block(new.instructions, values)
+        for outcome in (before, after):
+            if outcome.unknown is not None:
+                words = f"`{outcome.unknown}` (#{outcome.unknown.id}) has no known meaning"
+                return Proof(Answer.UNDECIDED, words, (index,), (outcome.unknown.id,))
+        live = self._live_at_exit(old)
+        return _memory_difference(old, before, after) or _register_difference(old, new, before, after, live)
+
+    def _run(self, index: int) -> tuple[Values, Outcome]:
+        """The parent's block, run once; its table of values is thrown away when candidates have filled it."""
+        run = self._runs.get(index)
+        if run is None or len(run[0]) > _VALUES_KEPT:
+            values = Values()
+            run = self._runs[index] = (values, run_block(self.parent.blocks[index].instructions, values))
+        return run
+
+    def _live_at_exit(self, block: Block) -> int:
+        """Units that may be read after the block; a callee may read anything that is there when it is called."""
+        calls = block.instructions and "call" in block.instructions[-1].flags
+        return _EVERYTHING if calls else self._liveness.live_out(block.index)
 
 
-def _live_at_exit(block: Block, liveness: Liveness) -> int:
-    """Units that may be read after the block; a callee may read anything that is there when it is called."""
-    calls = block.instructions and "call" in block.instructions[-1].flags
-    return _EVERYTHING if calls else liveness.live_out(block.index)
+def prove_equivalent(parent: Kernel, candidate: Kernel) -> Proof:
+    """Compares two kernels block by block; for many candidates of one parent use Prover."""
+    return Prover(parent).prove(candidate)
 
 
 def _sentence(changed: list[int]) -> str:
@@ -118,45 +170,13 @@ def _misplaced_exit(old: Block, new: Block) -> Proof | None:
     return None
 
 
-def _positions_matter(parent: Kernel, candidate: Kernel) -> Proof | None:
-    """A program counter that is read but not part of a known reference must not see another layout."""
-    linked = {i.reference.getpc for i in parent.instructions if i.reference is not None}
-    for instruction in parent.instructions:
-        if instruction.mnemonic != "s_getpc_b64" or instruction.id in linked:
-            continue
-        if _offset(parent, instruction.id) != _offset(candidate, instruction.id):
-            return Proof(
-                Answer.UNDECIDED,
-                f"`{instruction}` (#{instruction.id}) would read another program counter; its use is not understood",
-                (),
-                (instruction.id,),
-            )
-    return None
-
-
-def _entries(parent: Kernel, candidate: Kernel) -> Proof | None:
-    """Launches with preloaded arguments enter inside the code: the same block must start there."""
-    for offset in parent.descriptor.entry_offsets[1:] if parent.descriptor is not None else ():
-        before, after = _block_at(parent, offset), _block_at(candidate, offset)
-        if before is None and _code_reaches(parent, offset):
-            return Proof(Answer.UNDECIDED, f"launches enter {offset} bytes behind the start, where no block begins")
-        if before != after:
-            words = f"block {before} must start {offset} bytes behind the kernel, where launches enter"
-            return Proof(Answer.DIFFERENT, words, () if before is None else (before,))
-    return None
-
-
 def _block_at(kernel: Kernel, offset: int) -> int | None:
     place = 0
     for block in kernel.blocks:
         if place == offset:
             return block.index
-        place += sum(instruction.size for instruction in block.instructions)
+        place += code_bytes(block.instructions)
     return None
-
-
-def _code_reaches(kernel: Kernel, offset: int) -> bool:
-    return kernel.code_size() > offset
 
 
 def _offset(kernel: Kernel, id_: int) -> int | None:
@@ -166,20 +186,6 @@ def _offset(kernel: Kernel, id_: int) -> int | None:
             return offset
         offset += instruction.size
     return None
-
-
-def _compare(old: Block, new: Block, live_out: int) -> Proof | None:
-    values = Values()
-    before, after = run_block(old.instructions, values), run_block(new.instructions, values)
-    for outcome in (before, after):
-        if outcome.unknown is not None:
-            return Proof(
-                Answer.UNDECIDED,
-                f"`{outcome.unknown}` (#{outcome.unknown.id}) has no known meaning",
-                (old.index,),
-                (outcome.unknown.id,),
-            )
-    return _memory_difference(old, before, after) or _register_difference(old, new, before, after, live_out)
 
 
 def _memory_difference(old: Block, before: Outcome, after: Outcome) -> Proof | None:

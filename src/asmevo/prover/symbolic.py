@@ -33,6 +33,7 @@ from dataclasses import dataclass, field
 from asmevo.analysis.liveness import ignores_exec, reads_across_lanes
 from asmevo.analysis.memory import SPACES, MemoryEffect, MemoryKind, memory_effect
 from asmevo.program.instruction import Decoded, Instruction
+from asmevo.program.reading import PC_READS
 from asmevo.program.registers import EXEC_MASK, NAMED_SPANS, UNIT_COUNT, VECTOR_MASK, units_of
 
 _EXEC_LO, _EXEC_HI = NAMED_SPANS["exec"].units
@@ -109,6 +110,9 @@ class Values:
         # Numbers below are the initial values of the register units and memory spaces.
         self._next = UNIT_COUNT + len(SPACES)
         self._merges: dict[int, tuple[tuple[int, int], int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._numbers)
 
     def number(self, key: tuple[object, ...], results: int) -> int:
         """The first of `results` consecutive numbers that stand for the results of an operation."""
@@ -214,6 +218,6 @@ def _shape(instruction: Instruction, step: Step) -> object:
     reference = instruction.reference
     if reference is not None:
         return (instruction.decoded.mnemonic, reference.address, reference.symbol, reference.high)
-    if instruction.decoded.mnemonic == "s_getpc_b64":
-        return ("s_getpc_b64", instruction.id)
+    if instruction.decoded.mnemonic in PC_READS:
+        return (instruction.decoded.mnemonic, instruction.id)
     return step.shape
