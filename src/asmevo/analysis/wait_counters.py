@@ -68,6 +68,7 @@ _Points = dict[int, frozenset[int]]
 
 _BLOCKS_KEPT = 4096
 _CALLERS = VECTOR_MASK | SGPR_MASK | VCC_MASK
+_LDS_DMA = int(Mark.LDS_DMA)  # plain, since operations on enumerations are slow
 
 
 @dataclass(frozen=True, slots=True)
