@@ -1,0 +1,1 @@
+"""What instructions mean: AMD's pseudocode as typed expressions; what it leaves out is written in the same form."""

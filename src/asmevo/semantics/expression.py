@@ -1,0 +1,256 @@
+"""The one form in which the meaning of an instruction is written.
+
+A meaning is a set of expressions over what the instruction reads. Every value is a bit vector of fixed width;
+what the bits stand for is the operation's matter (`fadd` with format f32, `smax` of 16 bits), so the same
+expression can be run on numbers, compiled to LLVM IR (one vector element a lane), and asked of a solver.
+
+Lanes. A meaning of scope LANE is evaluated once for each enabled lane, one of scope WAVE once. Expressions see
+their own lane only, except through `OtherLane`, which reads an operand of another lane: permutations, DPP,
+readlane and matrix instructions are all made of it.
+
+Expressions are trees with sharing (nodes are compared by identity when walked; equal subtrees may be shared).
+Conditions are 1-bit values. All nodes are immutable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+FORMATS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "fp8": 8, "bf8": 8, "bf6": 6, "fp6": 6, "fp4": 4}
+"""Floating-point formats and their bits; `fp8` and `bf8` are E4M3 and E5M2 in the variant of the target."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expr:
+    """Base of all expressions; `bits` is the width of the value."""
+
+    bits: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Const(Expr):
+    """A constant; 0 <= value < 2**bits."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source(Expr):
+    """`bits` bits of printed operand `index` from bit `low` on, raw: no neg, abs, sext or half selection applied.
+
+    A register operand gives register contents of this lane (vector) or of the wave (scalar); a number its
+    encoding as the hardware expands it to the operand's width (inline constants included).
+    """
+
+    index: int
+    low: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OtherLane(Expr):
+    """The same of lane `lane` (an expression; taken modulo the wave size), whether that lane is enabled or not."""
+
+    index: int
+    low: int
+    lane: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Implicit(Expr):
+    """A register that is not printed or has a meaning of its own.
+
+    Names: exec, vcc (wave-wide masks, as wide as the wave), exec_bit, vcc_bit (this lane's bit, 1 bit), scc
+    (1 bit), m0, mode, flat_scratch, pc (address behind the instruction, 64 bits), lane (this lane's number, 32 bits),
+    wave_size (32 bits), clock (64 bits, any value), lds_size (bytes, 32 bits), shared_base, private_base (64 bits).
+    """
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MaskBit(Expr):
+    """This lane's bit of a printed operand that holds one bit a lane (VCC or an SGPR pair); 1 bit."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Op(Expr):
+    """An operation of OPERATIONS on `args`; `format` for floating-point ones (of the operands), "" otherwise."""
+
+    name: str
+    args: tuple[Expr, ...]
+    format: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Select(Expr):
+    """`then` where the 1-bit `condition` is 1, else `other`; all of one width."""
+
+    condition: Expr
+    then: Expr
+    other: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slice(Expr):
+    """Bits low .. low+bits-1 of a value; constant place (a variable place is a shift)."""
+
+    value: Expr
+    low: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Concat(Expr):
+    """Parts one behind the other, the first in the lowest bits."""
+
+    parts: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loaded(Expr):
+    """What memory access `access` (its place in Meaning.memory) of this lane gave back."""
+
+    access: int
+
+
+# name -> arity. Integer operations work modulo 2**bits; shifts take an amount of any width, reduced by the
+# expression that builds them (a shift by the width or more gives 0, or the sign for `ashr`).
+OPERATIONS: dict[str, int] = {
+    # integers
+    "add": 2, "sub": 2, "mul": 2, "umulh": 2, "smulh": 2, "udiv": 2, "urem": 2, "sdiv": 2, "srem": 2, "and": 2, "or": 2,
+    "xor": 2, "not": 1, "neg": 1, "shl": 2, "lshr": 2, "ashr": 2, "eq": 2, "ne": 2, "ult": 2, "ule": 2, "slt": 2,
+    "sle": 2, "umin": 2, "umax": 2, "smin": 2, "smax": 2, "zext": 1, "sext": 1, "popcount": 1, "ctlz": 1, "cttz": 1,
+    "bitreverse": 1, "abs": 1,
+    # floating point: arithmetic follows MODE's rounding and denormal bits for the format
+    "fadd": 2, "fsub": 2, "fmul": 2, "fma": 3, "fmad": 3, "fdiv": 2, "fsqrt": 1, "frcp": 1, "frsq": 1, "fexp2": 1,
+    "flog2": 1, "fsin": 1, "fcos": 1, "fmin": 2, "fmax": 2, "fmin_ieee": 2, "fmax_ieee": 2, "fminimum": 2,
+    "fmaximum": 2,
+    "ftrunc": 1, "fceil": 1, "ffloor": 1, "frint": 1, "ffract": 1, "fldexp": 2, "ffrexp_mant": 1, "ffrexp_exp": 1,
+    "fneg": 1, "fabs": 1, "fclamp": 1, "fcanonicalize": 1, "fquiet": 1,
+    # comparisons and tests; 1 bit. Ordered ones are false with a NaN, `funord` is true with one
+    "foeq": 2, "fone": 2, "folt": 2, "fole": 2, "fogt": 2, "foge": 2, "funord": 2, "ford": 2, "fis_nan": 1,
+    "fis_snan": 1, "fis_inf": 1, "fis_zero": 1, "fis_denorm": 1, "fsign": 1, "fexponent": 1, "fmantissa": 1,
+    # conversions: `format` is the source's for f->x, the result's for x->f; fconvert has "from>to"
+    "fconvert": 1, "fconvert_rtz": 1, "fconvert_sr": 2, "f_to_sint": 1, "f_to_uint": 1, "sint_to_f": 1, "uint_to_f": 1,
+}  # fmt: skip
+
+
+class Space(Enum):
+    """Where a memory access goes. FLAT decides by address (apertures); SCALAR reads global memory."""
+
+    GLOBAL = "global"
+    LDS = "lds"
+    SCRATCH = "scratch"
+    FLAT = "flat"
+    SCALAR = "scalar"
+    GDS = "gds"
+
+
+class AccessKind(Enum):
+    """What an access does."""
+
+    LOAD = "load"
+    STORE = "store"
+    ATOMIC = "atomic"
+    LOAD_TO_LDS = "load_to_lds"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Access:
+    """One memory access of a lane (scope LANE) or the wave (scope WAVE).
+
+    `address` in bytes: 64 bits for global, flat and scalar, 32 for LDS and scratch (a lane's own offset).
+    `size` in bytes. `in_bounds` is a 1-bit condition: where it is 0 a load gives 0 and a store does nothing
+    (buffer bounds). `value` is what is stored or the operand of an atomic; `atomic` is the new value as an
+    expression over Loaded (the old value) and others. `lds_address` is where LOAD_TO_LDS puts the bytes.
+    """
+
+    kind: AccessKind
+    space: Space
+    address: Expr
+    size: int
+    in_bounds: Expr | None = None
+    value: Expr | None = None
+    atomic: Expr | None = None
+    lds_address: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """One thing that is written.
+
+    `target` is "operand" (printed operand `index`, `bits of value` from bit `low` on; other bits keep), "mask" (this
+    lane's bit of printed operand `index`; disabled lanes get 0), or the name of an implicit register: scc, vcc, exec,
+    m0, mode, vcc_bit, exec_bit, pc. `lane` is set where another lane's register is written (writelane, permute).
+    """
+
+    target: str
+    value: Expr
+    index: int = 0
+    low: int = 0
+    lane: Expr | None = None
+
+
+class Scope(Enum):
+    """How often a meaning is evaluated."""
+
+    LANE = "lane"
+    WAVE = "wave"
+
+
+class Exactness(Enum):
+    """How close to the hardware a meaning is."""
+
+    EXACT = "exact"
+    APPROXIMATE = "approximate"
+    UNSUPPORTED = "unsupported"
+
+
+class Control(Enum):
+    """What an instruction does to the course of the wave beside registers and memory."""
+
+    NONE = "none"
+    BRANCH = "branch"  # to the instruction's label where `condition` is 1
+    JUMP = "jump"  # to the address in Result pc
+    END = "end"
+    BARRIER = "barrier"
+    BARRIER_SIGNAL = "barrier_signal"
+    BARRIER_WAIT = "barrier_wait"
+    WAIT = "wait"
+    MESSAGE = "message"
+    TRAP = "trap"
+    HINT = "hint"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Meaning:
+    """All that an instruction does. Every expression is evaluated on the state before the instruction.
+
+    `source` says where it comes from ("pseudocode RDNA3 V_ADD_F32", "written: MFMA", ...).
+    """
+
+    scope: Scope
+    results: tuple[Result, ...] = ()
+    memory: tuple[Access, ...] = ()
+    control: Control = Control.NONE
+    condition: Expr | None = None
+    ignores_exec: bool = False
+    exactness: Exactness = Exactness.EXACT
+    source: str = ""
+
+
+def children(expression: Expr) -> Iterator[Expr]:
+    """The direct parts of an expression."""
+    if isinstance(expression, Op):
+        yield from expression.args
+    elif isinstance(expression, Select):
+        yield from (expression.condition, expression.then, expression.other)
+    elif isinstance(expression, Slice):
+        yield expression.value
+    elif isinstance(expression, Concat):
+        yield from expression.parts
+    elif isinstance(expression, OtherLane):
+        yield expression.lane
