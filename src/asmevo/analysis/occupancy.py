@@ -52,6 +52,13 @@ class Occupancy:
         """The resources that allow no more waves than there are."""
         return tuple(limit for limit in self.limits if limit.waves == self.waves)
 
+    @property
+    def limited_by(self) -> str:
+        """The limiters in words; the machine's own maximum alone where it is reached."""
+        if self.waves == self.max_waves:
+            return "hardware maximum"
+        return ", ".join(limit.resource for limit in self.limiters)
+
     def limit(self, resource: str) -> Limit:
         """The limit by one resource. Raises KeyError for an unknown name."""
         found = next((each for each in self.limits if each.resource == resource), None)

@@ -18,8 +18,7 @@ def inspect_kernel(kernel: Kernel) -> dict[str, Any]:
     given = allocation(kernel.target, kernel.wave_size, descriptor) if descriptor is not None else None
     live = {file: profile.maximum(file) for file in (RegisterFile.VGPR, RegisterFile.AGPR, RegisterFile.SGPR)}
     vgpr, agpr, sgpr = live[RegisterFile.VGPR], live[RegisterFile.AGPR], live[RegisterFile.SGPR]
-    steps = [limit.step for limit in limits.limiters if limit.step]
-    limiters = ", ".join(limit.resource for limit in limits.limiters)
+    steps = [limit.step for limit in limits.limiters if limit.step and limits.waves < limits.max_waves]
     return {
         "kernel": kernel.name,
         "wave_size": kernel.wave_size,
@@ -37,5 +36,5 @@ def inspect_kernel(kernel: Kernel) -> dict[str, Any]:
         "loops": len(ControlFlow(kernel).loops),
         "occupancy": limits.waves,
         "max_waves": limits.max_waves,
-        "limited_by": limiters + (f"; {steps[0]}" if steps else ""),
+        "limited_by": limits.limited_by + (f"; {steps[0]}" if steps else ""),
     }

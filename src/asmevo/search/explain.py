@@ -45,7 +45,7 @@ def _block_changes(old: Block, new: Block) -> str:
     if moved:
         words.append(f"{moved} instructions moved")
     if raised:
-        words.append(f"{raised} loads issue earlier")
+        words.append(f"{raised} loads come earlier")
     if after - before:
         words.append(f"{len(after - before)} waits or hints placed anew")
     if before - after:

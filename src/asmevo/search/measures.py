@@ -30,7 +30,7 @@ def measure(kernel: Kernel, estimates: Sequence[Estimate]) -> Measures:
         agprs=agpr.agprs if agpr else 0,
         sgprs=sgpr.sgprs if sgpr else 0,
         occupancy=limits.waves,
-        limiter=", ".join(limit.resource for limit in limits.limiters),
+        limiter=limits.limited_by,
         cycles={str(each.waves): round(each.cycles, 1) for each in estimates},
         cycles_per_iteration={str(loop.header): round(loop.cycles, 1) for loop in estimates[0].loops},
         pressure_profile=tuple(point.vgprs + point.agprs for point in profile.points),
