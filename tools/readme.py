@@ -54,8 +54,8 @@ def targets() -> str:
 
 def replaced(text: str, name: str, content: str) -> str:
     """The document with what stands between the two marks of this name replaced."""
-    pattern = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- end {name} -->)", re.S)
-    return pattern.sub(lambda found: found[1] + content + found[2], text)
+    pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end {name} -->)", re.S)
+    return pattern.sub(lambda found: f"{found[1]}{content}\n{found[2]}", text)
 
 
 def main() -> None:
