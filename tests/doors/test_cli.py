@@ -133,3 +133,22 @@ def test_start_up_is_quick() -> None:
         asmevo("--help")
         times.append(time.perf_counter() - start)
     assert min(times) < 0.8
+
+
+CASES = Path(__file__).resolve().parent.parent / "data" / "cases"
+
+
+def test_check_says_what_is_missing_and_how_to_mend_it() -> None:
+    case = str(CASES / "27_trans-fwd.gfx942.s")
+    done = asmevo("check", case, "--gpu", "gfx942")
+    assert done.returncode == 1
+    assert "insert s_nop 0" in done.stdout
+    assert asmevo("check", case, "--gpu", "gfx90a").returncode == 0
+    findings = json.loads(asmevo("check", case, "--gpu", "gfx942", "--json").stdout)
+    assert findings[0]["rule"].startswith("hazards.")
+
+
+def test_check_is_silent_on_compiler_output() -> None:
+    done = asmevo("check", MATMUL)
+    assert done.returncode == 0
+    assert "nothing to say" in done.stdout

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum
+from typing import Any
 
 
 class Severity(Enum):
@@ -44,3 +45,7 @@ class Finding:
     def blocks_candidate(self) -> bool:
         """Whether a candidate that has it, and whose parent had not, is rejected."""
         return self.severity in (Severity.ERROR, Severity.WARNING)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON data."""
+        return asdict(self) | {"severity": self.severity.value}

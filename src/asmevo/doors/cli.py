@@ -90,6 +90,25 @@ def inspect(file: _File, kernel: _Kernel = None, gpu: _Gpu = None, as_json: _Jso
 
 
 @app.command()
+def check(file: _File, kernel: _Kernel = None, gpu: _Gpu = None, as_json: _Json = False) -> None:
+    """Waits, hazards, registers and ABI of every kernel and function, with the mend for each finding."""
+    from asmevo.checks import check_kernel
+    from asmevo.program import open_program
+    from asmevo.report.tables import print_findings
+
+    with sentences():
+        program = open_program(file, gpu=gpu)
+        chosen = program.kernels if kernel is None else program.select(kernel)
+        findings = [(each, check_kernel(each)) for each in chosen]
+    if as_json:
+        _print_json([finding.to_dict() for _, found in findings for finding in found])
+    else:
+        print_findings(program, findings)
+    blocked = any(finding.severity.value == "error" for _, found in findings for finding in found)
+    raise typer.Exit(DEFINITE_NO if blocked else GOOD)
+
+
+@app.command()
 def disasm(file: _File, output: _Out, gpu: _Gpu = None) -> None:
     """Writes assembly text that `asmevo asm` turns into the same bytes."""
     from asmevo.program import disassemble, open_program, write_file_atomically

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
 
 from asmevo.checks.finding import Finding
 from asmevo.gates.gate import Verdict, VerdictKind
@@ -21,17 +20,13 @@ def verdict_of(gate: str, findings: Iterable[Finding], known: set[tuple[str, int
     first = fresh[0]
     reason = first.message if not first.mend else f"{first.message}; {first.mend}"
     return Verdict(
-        gate, VerdictKind.REJECTED, reason, first.instructions, {"findings": [_as_data(each) for each in fresh]}
+        gate, VerdictKind.REJECTED, reason, first.instructions, {"findings": [each.to_dict() for each in fresh]}
     )
 
 
 def known_keys(findings: Iterable[Finding]) -> set[tuple[str, int, str]]:
     """The findings of a parent, by what identifies them across versions."""
     return {finding.key for finding in findings if finding.blocks_candidate}
-
-
-def _as_data(finding: Finding) -> dict[str, object]:
-    return asdict(finding) | {"severity": finding.severity.value}
 
 
 class FindingsGate:
