@@ -84,9 +84,9 @@ def through_tools(count: int, llvm_mc: str, llvm_mca: str) -> float:
             for block in candidate.kernel.blocks:
                 lines += [f"{label}:" for label in block.labels] + [str(i) for i in block.instructions]
             source.write_text("\n".join(lines) + "\n")
-            flags = ["--mtriple=amdgcn-amd-amdhsa", cpu]
-            subprocess.run([llvm_mc, "--triple=amdgcn-amd-amdhsa", cpu, "-filetype=obj", str(source), "-o", str(result)], check=True)
-            subprocess.run([llvm_mca, *flags, str(source)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            assemble = [llvm_mc, "--triple=amdgcn-amd-amdhsa", cpu, "-filetype=obj", str(source), "-o", str(result)]
+            for command in (assemble, [llvm_mca, "--mtriple=amdgcn-amd-amdhsa", cpu, str(source)]):
+                subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
         return rate(judge, candidates)
 

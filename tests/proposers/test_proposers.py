@@ -42,7 +42,8 @@ def found(text: str, gpu: str = "gfx942") -> list[str]:
 
 
 def test_an_over_strong_wait_is_relaxed() -> None:
-    assert any("relax `s_waitcnt vmcnt(0)` to `s_waitcnt vmcnt(1)`" in each for each in found(OVER_STRONG.format("s_waitcnt vmcnt(0)")))
+    ideas = found(OVER_STRONG.format("s_waitcnt vmcnt(0)"))
+    assert any("relax `s_waitcnt vmcnt(0)` to `s_waitcnt vmcnt(1)`" in idea for idea in ideas)
 
 
 def test_a_redundant_wait_is_dropped() -> None:

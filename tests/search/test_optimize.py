@@ -102,7 +102,7 @@ def test_applying_judges_again(run: OptimizationRun) -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("", "not a patch"), ("{}", "not a patch"), ('{"schema": "asmevo.patch/2"}', "schema"), ("\x00\x01", "not a patch")],
+    [("", "not a patch"), ("{}", "not a patch"), ('{"schema": "asmevo.patch/2"}', "schema"), ("\x00\x01", "patch")],
 )
 def test_a_broken_patch_gets_one_sentence(text: str, words: str, tmp_path: Path) -> None:
     path = tmp_path / "broken.patch"
