@@ -22,31 +22,26 @@ def asmevo(*arguments: str) -> None:
         sys.exit(f"demo: `asmevo {arguments[0]}` ended with {done.returncode}")
 
 
-def on_assembly(source: str, name: str) -> None:
-    """Assembly in, assembly out with only the edited lines changed, and the code object of it."""
+def improve(source: str, name: str) -> None:
+    """One kernel through all of it; what was text comes back as text, and either way both forms are left."""
     patch, text, binary = (str(OUT / f"{name}{ending}") for ending in (".patch", ".s", ".hsaco"))
     asmevo("inspect", source)
     asmevo("optimize", source, "-o", patch, "--budget", "20", "--ledger", str(OUT / "runs"))
-    asmevo("apply", patch, source, "-o", text)
-    asmevo("asm", text, "-o", binary)
-    asmevo("inspect", binary)
-
-
-def on_code_object(source: str, name: str) -> None:
-    """Code object in, code object out, and its text."""
-    patch, text, binary = (str(OUT / f"{name}{ending}") for ending in (".patch", ".s", ".hsaco"))
-    asmevo("inspect", source)
-    asmevo("optimize", source, "-o", patch, "--budget", "20", "--ledger", str(OUT / "runs"))
-    asmevo("apply", patch, source, "-o", binary)
-    asmevo("disasm", binary, "-o", text)
+    if source.endswith(".s"):
+        asmevo("apply", patch, source, "-o", text)
+        asmevo("asm", text, "-o", binary)
+    else:
+        asmevo("apply", patch, source, "-o", binary)
+        asmevo("disasm", binary, "-o", text)
+    asmevo("check", binary)
     asmevo("inspect", binary)
 
 
 def main() -> None:
     """Both kernels."""
     (ROOT / OUT).mkdir(exist_ok=True)
-    on_assembly("examples/kernels/gemm_bias_silu.gfx942.s", "gemm_bias_silu.gfx942")
-    on_code_object("examples/kernels/gemm_bias_silu.gfx1100.hsaco", "gemm_bias_silu.gfx1100")
+    improve("examples/kernels/gemm_bias_silu.gfx942.s", "gemm_bias_silu.gfx942")
+    improve("examples/kernels/gemm_bias_silu.gfx1100.hsaco", "gemm_bias_silu.gfx1100")
     print("\nWritten:")
     for path in sorted((ROOT / OUT).iterdir()):
         if path.is_file():

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 import json
+import time
 from pathlib import Path
 
 import pytest
+from compiled_programs import all_files
 from written_kernels import COMPILED
 
 from asmevo.program import open_program, read_program
+from asmevo.program.candidate import Candidate
 from asmevo.program.edit import Delete, EditScript
 from asmevo.search import Ledger, OptimizationRun, PatchError, SearchOptions, apply_patch, optimize, read_patch
 from asmevo.search.patch import Patch
@@ -113,7 +117,33 @@ def test_a_broken_patch_gets_one_sentence(text: str, words: str, tmp_path: Path)
     assert "\n" not in str(caught.value)
 
 
-def test_the_same_seed_finds_the_same() -> None:
+@pytest.mark.parametrize("name", ["gfx1100/matmul_f16.hsaco", "gfx942/matmul_f16.hsaco"])
+def test_the_matmuls_gain_in_under_a_minute(name: str, tmp_path: Path) -> None:
+    program = read_program(all_files()[name], name)
+    start = time.monotonic()
+    run = optimize(program, program.select()[0], SearchOptions(budget=20), Ledger(tmp_path))
+    assert time.monotonic() - start < 60
+    assert run.patch.candidates
+    assert run.patch.candidates[0].predicted_gain >= 0.01
+    assert all(v["kind"] == "accepted" for candidate in run.patch.candidates for v in candidate.verdicts)
+
+
+def test_text_in_text_out_with_only_the_edited_lines_changed(tmp_path: Path) -> None:
+    path = tmp_path / "matmul.s"
+    path.write_bytes(all_files()["gfx942/matmul_f16.s"])
+    program = open_program(path)
+    run = optimize(program, program.select()[0], SearchOptions(budget=6), Ledger(tmp_path / "runs"))
+    applied = apply_patch(run.patch, path, 1)
+    assert applied.data is not None
+    old, new = path.read_text().splitlines(), applied.data.decode().splitlines()
+    changed = sum(line.startswith(("+", "-")) for line in difflib.ndiff(old, new))
+    assert 0 < changed <= 4 * len(run.patch.candidates[0].script.touched_ids)
+    reread = read_program(applied.data, "new.s").kernel("matmul_f16")
+    wanted = Candidate.make(program.kernel("matmul_f16"), run.patch.candidates[0].script).kernel
+    assert reread.hash == wanted.hash
+
+
+def test_the_same_seed_finds_the_same(tmp_path: Path) -> None:
     program = open_program(COMPILED / "gfx1201" / "function_calls.hsaco")
     kernel = program.select()[0]
 
@@ -123,7 +153,4 @@ def test_the_same_seed_finds_the_same() -> None:
         lines = (ledger.root / run.id / "candidates.jsonl").read_text().splitlines()
         return [json.loads(line)["script"]["edits"] for line in lines]
 
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-        assert scripts(Path(one)) == scripts(Path(other))
+    assert scripts(tmp_path / "one") == scripts(tmp_path / "other")
