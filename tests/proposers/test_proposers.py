@@ -60,6 +60,12 @@ def test_a_wait_sinks_to_its_consumer() -> None:
     assert any("sink `s_waitcnt vmcnt(1)`" in each for each in found(text))
 
 
+def test_neighbours_are_merged() -> None:
+    text = OVER_STRONG.format("ds_read_b32 v5, v6\ns_waitcnt lgkmcnt(0)\ns_waitcnt vmcnt(1)\nv_add_u32 v5, v5, v5")
+    assert any("merge `s_waitcnt lgkmcnt(0)` and `s_waitcnt vmcnt(1)`" in each for each in found(text))
+    assert not any("merge" in each for each in found(OVER_STRONG.format("s_waitcnt vmcnt(1)")))
+
+
 def test_a_no_op_that_nobody_needs_is_dropped() -> None:
     text = "v_mov_b32 v2, 0\ns_nop 4\nglobal_store_dword v[8:9], v2, off\ns_endpgm"
     assert any("drop `s_nop 4`" in each for each in found(text))

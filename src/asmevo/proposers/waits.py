@@ -5,9 +5,10 @@ Each idea is one small script:
     drop    a wait that nothing relies on
     relax   a counter to the largest value that its consumers allow, or left out of a joint wait
     sink    a wait to right in front of the first instruction of its block that relies on it
+    merge   two waits side by side into one
     nop     an `s_nop` shortened or dropped whose wait states no hazard asks for
 
-Two waits that come to stand side by side by sinking are merged by the next round's drop. The wait-counter
+The wait-counter
 analysis says what is needed (`wait_requirements`), the hazard analysis what a no-op is for (`nop_slack`).
 """
 
@@ -15,7 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
+from asmevo.analysis.events import effect_of
 from asmevo.analysis.hazards import nop_slack
 from asmevo.analysis.wait_counters import WaitNeed
 from asmevo.program.edit import Delete, EditScript, Insert, Move, Replace
@@ -45,7 +48,7 @@ class WaitRelaxer:
         """See Proposer.propose."""
         kernel = facts.kernel
         waits = _grouped(facts)
-        for edits, words in (*_weakened(kernel, waits), *_sunk(kernel, waits), *_nops(facts)):
+        for edits, words in (*_weakened(kernel, waits), *_merged(facts), *_sunk(kernel, waits), *_nops(facts)):
             yield EditScript(
                 base=kernel.hash, kernel=kernel.name, edits=tuple(edits), origin=f"{self.name}: {words}"
             )
@@ -72,6 +75,23 @@ def _weakened(kernel: Kernel, waits: list[_Wait]) -> Iterator[tuple[list[AnyEdit
         if len(texts) == 1:
             code = encode_text(texts[0], kernel.context)
             yield [Replace(id=old.id, code=code.code.hex(), text=texts[0])], f"relax `{old}` to `{texts[0]}`"
+
+
+def _merged(facts: Facts) -> Iterator[tuple[list[AnyEdit], str]]:
+    kernel = facts.kernel
+    for block in kernel.blocks:
+        for first, second in pairwise(block.instructions):
+            one, other = (effect_of(i.decoded, kernel.target) for i in (first, second))
+            if not (one.is_wait and other.is_wait and one.waits and other.waits):
+                continue
+            values = dict(one.waits)
+            for counter, value in other.waits:
+                values[counter] = min(value, values.get(counter, value))
+            texts = wait_texts(values, kernel.target)
+            if len(texts) == 1:
+                code = encode_text(texts[0], kernel.context).code.hex()
+                edits: list[AnyEdit] = [Replace(id=first.id, code=code, text=texts[0])]
+                yield [*edits, Delete(id=second.id, text=second.text)], f"merge `{first}` and `{second}`"
 
 
 def _sunk(kernel: Kernel, waits: list[_Wait]) -> Iterator[tuple[list[AnyEdit], str]]:

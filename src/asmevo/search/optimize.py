@@ -30,7 +30,7 @@ from asmevo.timing import estimate
 Tell = Callable[[float, str], None]
 
 _OFFERED = 3
-_PREDICTED = 12
+_PREDICTED = 6
 _ROUNDS = 2
 
 
@@ -176,7 +176,7 @@ def _rounds(search: _Search) -> None:
 
 def _offer(search: _Search, program: Program) -> Patch:
     parent = search.kernel
-    ranked = sorted(search.kept.values(), key=lambda kept: kept.cost)[:_PREDICTED]
+    ranked = _different(sorted(search.kept.values(), key=lambda kept: kept.cost))
     predicted = [(search.timing.predict(kept.judgement.candidate.kernel), kept) for kept in ranked]
     predicted.sort(key=lambda pair: pair[0].cost)
     offers: list[PatchCandidate] = []
@@ -199,6 +199,14 @@ def _offer(search: _Search, program: Program) -> Patch:
         candidates=tuple(offers),
         estimate_note=f"{lone.note}; {'; '.join(lone.assumptions)}",
     )
+
+
+def _different(ranked: list[_Kept]) -> list[_Kept]:
+    """The best for each set of blocks that changed: three offers that differ by a detail are one offer."""
+    best: dict[tuple[int, ...], _Kept] = {}
+    for kept in ranked:
+        best.setdefault(kept.judgement.candidate.changed_blocks, kept)
+    return list(best.values())[:_PREDICTED]
 
 
 def _offer_one(
