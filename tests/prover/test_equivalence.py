@@ -76,6 +76,14 @@ SAME |= {
 }
 
 DIFFERENT = {
+    "a load that the parent does not make": (
+        "v_mov_b32 v2, 0\ns_nop 0" + STORE,
+        "v_mov_b32 v2, 0\nglobal_load_dword v3, v[10:11], off" + STORE,
+    ),
+    "a load from another place, not used": (
+        "v_mov_b32 v2, 0\ns_load_dword s4, s[0:1], 0x0" + STORE,
+        "v_mov_b32 v2, 0\ns_load_dword s4, s[0:1], 0x4" + STORE,
+    ),
     "renamed, but read under another EXEC": (
         "v_mov_b32 v3, 1\ns_mov_b64 exec, s[0:1]\nv_add_u32 v2, v3, v0" + STORE,
         "v_mov_b32 v7, 1\ns_mov_b64 exec, s[0:1]\nv_add_u32 v2, v7, v0" + STORE,

@@ -369,12 +369,16 @@ def _bundles(instructions: Sequence[Instruction]) -> Iterator[range]:
     return iter(joined)
 
 
+def clause_length(clause: Instruction) -> int:
+    """How many instructions an `s_clause` covers; the number less one is in its low 6 bits."""
+    return (clause.decoded.code[0] & 0x3F) + 1
+
+
 def _clauses(instructions: Sequence[Instruction]) -> Iterator[range]:
     """s_clause N covers the N+1 instructions behind it; N is in the low 6 bits."""
     for place, instruction in enumerate(instructions):
         if instruction.mnemonic == "s_clause":
-            covered = (instruction.decoded.code[0] & 0x3F) + 1
-            yield range(place, min(place + covered + 1, len(instructions)))
+            yield range(place, min(place + clause_length(instruction) + 1, len(instructions)))
 
 
 def _address_sums(instructions: Sequence[Instruction]) -> Iterator[range]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from asmevo.checks.clauses import check_clauses
+from asmevo.checks.finding import Finding
 from asmevo.checks.hazards import check_hazards
 from asmevo.checks.resources import check_resources
 from asmevo.gates.assemble import AssembleGate
@@ -36,6 +38,10 @@ class Judgement:
         return all(verdict.accepted for verdict in self.verdicts)
 
 
+def _hazards(kernel: Kernel) -> tuple[Finding, ...]:
+    return (*check_hazards(kernel), *check_clauses(kernel))
+
+
 class Pipeline:
     """The gates of one level, made for one parent kernel."""
 
@@ -45,7 +51,7 @@ class Pipeline:
         self.gates: list[Gate] = [
             AssembleGate(parent),
             WaitsGate(parent),
-            FindingsGate("hazards", parent, check_hazards, "every hazard has the wait states it needs"),
+            FindingsGate("hazards", parent, _hazards, "every hazard has the wait states it needs, clauses are whole"),
             FindingsGate("resources", parent, check_resources, "registers, descriptor and note agree"),
         ]
         if level is not Level.DRAFT:

@@ -3,6 +3,8 @@
 Waits, no-ops and `s_delay_alu` hold for one order only. A proposer that reorders a block takes them out
 and has them derived anew here:
 
+Nothing of this may stand inside a clause, so what a member needs goes in front of its `s_clause`.
+
 1. waits: the block is walked with the wait-counter state of its entry. In front of an instruction that
    touches something under way, or at which memory order matters to other waves (what the parent had
    finished there must be finished again), the largest sufficient wait is put. At the end of the block nothing
@@ -21,6 +23,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from asmevo.analysis.dependence import clause_length
 from asmevo.analysis.events import effect_of
 from asmevo.analysis.hazards import analyse_hazards
 from asmevo.analysis.wait_counters import Walk
@@ -78,6 +81,20 @@ def _mends() -> dict[str, str]:
     return {row.id: row.mend for row in hazard_table().sequences}
 
 
+def _clause_length(instruction: Instruction) -> int:
+    """Memory instructions that an `s_clause` covers; 0 for everything else."""
+    return clause_length(instruction) if instruction.mnemonic == "s_clause" else 0
+
+
+def _clause_heads(order: Sequence[Instruction]) -> dict[int, int]:
+    """For each member of a clause (by identity) the `s_clause` in front of which its waits and no-ops go."""
+    heads: dict[int, int] = {}
+    for place, instruction in enumerate(order):
+        for member in order[place + 1 : place + 1 + _clause_length(instruction)]:
+            heads[id(member)] = id(instruction)
+    return heads
+
+
 class Placement:
     """Rebuilds one block of a kernel; made once for a kernel and block, used for many orders."""
 
@@ -117,8 +134,13 @@ class Placement:
     def _with_waits(self, order: Sequence[Instruction]) -> list[Instruction]:
         walk = self.facts.waits.walk(self.block.index)
         placed: list[Instruction] = []
-        for instruction in order:
+        heads = _clause_heads(order)
+        for place, instruction in enumerate(order):
             needed = self._needed(walk, instruction)
+            for member in order[place + 1 : place + 1 + _clause_length(instruction)]:
+                _keep_lower(needed, self._needed(walk, member))
+            if needed and id(instruction) in heads:
+                raise EditError("a wait would stand inside a clause")
             if instruction is order[-1] and "terminator" in instruction.flags:
                 _keep_lower(needed, self._needed_at_exit(walk))
             self._put_waits(placed, walk, needed)
@@ -178,12 +200,14 @@ class Placement:
     def _missing(self, placed: list[Instruction]) -> dict[int, list[Instruction]]:
         """For each consumer in this block that is in danger, what is to stand before it."""
         inside = {id(instruction) for instruction in placed}
+        heads = _clause_heads(placed)
         states: dict[int, int] = {}
         texts: dict[int, set[str]] = {}
         for violation in analyse_hazards(self.kernel.with_blocks(self._blocks(placed))).violations:
             consumer = id(violation.consumer)
             if consumer not in inside:
                 continue
+            consumer = heads.get(consumer, consumer)
             mend = _mends().get(violation.rule)
             if mend is not None:
                 texts.setdefault(consumer, set()).add(mend)

@@ -104,6 +104,10 @@ class Prover:
             if outcome.unknown is not None:
                 words = f"`{outcome.unknown}` (#{outcome.unknown.id}) has no known meaning"
                 return Proof(Answer.UNDECIDED, words, (index,), (outcome.unknown.id,))
+        stranger = next((load for number, load in after.loads.items() if number not in before.loads), None)
+        if stranger is not None:
+            words = f"block {index}: `{stranger}` (#{stranger.id}) reads memory that the parent does not read"
+            return Proof(Answer.DIFFERENT, words, (index,), (stranger.id,))
         live = self._live_at_exit(old)
         return _memory_difference(old, before, after) or _register_difference(old, new, before, after, live)
 

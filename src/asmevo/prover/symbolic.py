@@ -22,6 +22,9 @@ same order. An `ordered` effect reads and renews the state of all spaces: nothin
 Waits, no-ops and scheduling hints compute nothing and are passed over here; whether enough of them is
 left is what the waits and hazards gates establish. Other control instructions (`s_setprio`) must be the
 same ones in the same order.
+
+A load whose value nobody uses still reads memory, and may fault. So a run also names the loads that it made (encoding
+and address): a candidate may make fewer of them, never others.
 """
 
 from __future__ import annotations
@@ -38,6 +41,8 @@ from asmevo.program.registers import EXEC_MASK, NAMED_SPANS, UNIT_COUNT, VECTOR_
 
 _EXEC_LO, _EXEC_HI = NAMED_SPANS["exec"].units
 
+# Reading these at an address that nobody mapped ends the kernel; LDS out of range gives 0.
+_FAULTING = frozenset({"global", "scratch", "scalar"})
 _LEAVING = frozenset({"terminator", "branch", "call", "return"})
 _SILENT = frozenset(
     {
@@ -65,6 +70,7 @@ class Step:
     vector_outputs: frozenset[int]
     merges: bool
     silent: bool
+    may_fault: bool
     effect: MemoryEffect
     reads_spaces: tuple[str, ...]
     writes_spaces: tuple[str, ...]
@@ -85,6 +91,7 @@ def step_of(decoded: Decoded) -> Step:
         vector_outputs=frozenset(u for u in outputs if VECTOR_MASK >> u & 1),
         merges=not ignores_exec(decoded),
         silent=decoded.mnemonic in _SILENT,
+        may_fault=bool(effect.reads & _FAULTING),
         effect=effect,
         reads_spaces=tuple(sorted(effect.touches)),
         writes_spaces=tuple(sorted(effect.writes)),
@@ -142,6 +149,7 @@ class Outcome:
     memory: dict[str, int] = field(default_factory=lambda: {s: UNIT_COUNT + n for n, s in enumerate(SPACES)})
     effects: list[tuple[int, Instruction]] = field(default_factory=list)
     controls: list[int] = field(default_factory=list)
+    loads: dict[int, Instruction] = field(default_factory=dict)
     branch: tuple[object, ...] | None = None
     unknown: Instruction | None = None
 
@@ -169,6 +177,8 @@ def _run_step(instruction: Instruction, step: Step, values: Values, outcome: Out
     mask = (registers.get(_EXEC_LO, _EXEC_LO), registers.get(_EXEC_HI, _EXEC_HI))
     shape = _shape(instruction, step)
     key: tuple[object, ...] = (shape, *_inputs(step, mask, outcome))
+    if step.may_fault:
+        outcome.loads[number(("load", *key), 0)] = instruction
     if step.effect.ordered:
         key += tuple(memory.values())
     elif step.reads_spaces:
