@@ -10,24 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from written_kernels import written
 
 from asmevo.analysis.hazards import Violation, analyse_hazards, nop_slack, wait_states_between
-from asmevo.program.codeobject import CodeObject
 from asmevo.program.decode import DecodingContext, decode_code
 from asmevo.program.descriptor import KernelDescriptor
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Block, Kernel
-from asmevo.program.reading import read_kernels
 from asmevo.target import load_target
-from asmevo.toolchain import Processor, toolchain
 
 ROOT = Path(__file__).parents[2]
 ANSWERS: list[dict[str, Any]] = json.loads((ROOT / "tests/data/hazard_oracle.json").read_text())["rows"]
 
 
 def kernel_of(text: str, gpu: str) -> Kernel:
-    source = f".text\n.globl f\n.type f,@function\nf:\n{text}\ns_endpgm\n"
-    return read_kernels(CodeObject(toolchain().assemble(source, Processor(gpu)), "test.o"))[0]
+    return written(f"{text}\ns_endpgm", gpu)
 
 
 def found(text: str, gpu: str) -> list[tuple[str, int, int, int]]:

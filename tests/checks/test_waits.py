@@ -7,24 +7,17 @@ the reports, not from the check.
 from __future__ import annotations
 
 import pytest
+from written_kernels import written
 
 from asmevo.analysis.wait_counters import WaitAnalysis
 from asmevo.checks.finding import Finding, Severity
 from asmevo.checks.waits import check_order, check_waits
-from asmevo.program.codeobject import CodeObject
 from asmevo.program.kernel import Block, Kernel
-from asmevo.program.reading import read_kernels
-from asmevo.toolchain import Processor, toolchain
-
-
-def kernel_of(text: str, gpu: str) -> Kernel:
-    source = f".text\n.globl f\n.type f,@function\nf:\n{text}\n"
-    return read_kernels(CodeObject(toolchain().assemble(source, Processor(gpu)), "test.o"))[0]
 
 
 def against(text: str, gpu: str) -> list[Finding]:
     """Findings that count against a candidate."""
-    return [finding for finding in check_waits(kernel_of(text, gpu)) if finding.blocks_candidate]
+    return [finding for finding in check_waits(written(text, gpu)) if finding.blocks_candidate]
 
 
 FOUR_READS = """
@@ -191,20 +184,20 @@ def test_waits_that_never_wait() -> None:
     s_waitcnt lgkmcnt({})
     v_mov_b32_e32 v20, v21
     """
-    found = check_waits(kernel_of(text.format(2), "gfx1100"))
+    found = check_waits(written(text.format(2), "gfx1100"))
     assert [(f.rule, f.severity, f.instructions) for f in found] == [
         ("waits.idle", Severity.PERF, (1,)),
         ("waits.idle", Severity.PERF, (5,)),
     ]
-    assert [f.instructions for f in check_waits(kernel_of(text.format(1), "gfx1100"))] == [(1,)]
+    assert [f.instructions for f in check_waits(written(text.format(1), "gfx1100"))] == [(1,)]
 
 
 def test_a_wait_that_breaks_up_a_hazard_is_not_called_idle() -> None:
     """gfx101x: LLVM puts it between LDS and VMEM on the two sides of a branch, though nothing is open."""
     text = "s_waitcnt_vscnt null, 0x0\ns_waitcnt_vscnt null, 0x0\nds_read_b32 v0, v1\n"
-    assert check_waits(kernel_of(text, "gfx1010")) == ()
-    assert [f.rule for f in check_waits(kernel_of(text, "gfx1030"))] == ["waits.idle"]
-    kernel = kernel_of(text, "gfx1010")
+    assert check_waits(written(text, "gfx1010")) == ()
+    assert [f.rule for f in check_waits(written(text, "gfx1030"))] == ["waits.idle"]
+    kernel = written(text, "gfx1010")
     parent = WaitAnalysis(kernel)
     assert [(need.needed, need.guards_hazard) for need in parent.wait_requirements()] == [(0, True)] * 2
     lost = check_order(parent, WaitAnalysis(_without(kernel, 1), parent))
@@ -213,9 +206,9 @@ def test_a_wait_that_breaks_up_a_hazard_is_not_called_idle() -> None:
 
 def test_legacy_wait_on_gfx12() -> None:
     text = "ds_load_b32 v1, v0\n{}\ns_barrier_signal -1\ns_barrier_wait -1\n"
-    legacy = kernel_of(text.format("s_waitcnt 0xfc07"), "gfx1200")
+    legacy = written(text.format("s_waitcnt 0xfc07"), "gfx1200")
     assert [f.rule for f in check_waits(legacy)] == ["waits.legacy"]
-    assert check_waits(kernel_of(text.format("s_wait_dscnt 0x0"), "gfx1200")) == ()
+    assert check_waits(written(text.format("s_wait_dscnt 0x0"), "gfx1200")) == ()
 
 
 def test_lds_write_open_at_a_barrier() -> None:
@@ -248,7 +241,7 @@ def _without(kernel: Kernel, id_: int) -> Kernel:
 def test_order_is_compared_with_the_parent() -> None:
     """A release without a write-back looks like any wait: only the parent says that it mattered."""
     text = "global_store_dword v[0:1], v2, off\ns_waitcnt vmcnt(0)\nglobal_store_dword v[4:5], v6, off\n"
-    kernel = kernel_of(text, "gfx90a")
+    kernel = written(text, "gfx90a")
     parent, candidate = WaitAnalysis(kernel), WaitAnalysis(_without(kernel, 1))
     assert [f for f in check_waits(candidate.kernel) if f.blocks_candidate] == []
     (finding,) = check_order(parent, candidate)

@@ -14,10 +14,10 @@ COMPILED = Path(__file__).parent.parent / "data" / "kernels"
 
 
 @cache
-def written(text: str, gpu: str = "gfx942") -> Kernel:
+def written(text: str, gpu: str = "gfx942", features: str = "") -> Kernel:
     """A function with this code; blocks start at its labels and behind its branches."""
     source = f".text\n.globl f\n.type f,@function\nf:\n{text}\n"
-    return read_kernels(CodeObject(toolchain().assemble(source, Processor(gpu)), "test.o"))[0]
+    return read_kernels(CodeObject(toolchain().assemble(source, Processor(gpu, features)), "test.o"))[0]
 
 
 def block_of(text: str, gpu: str = "gfx942") -> Block:

@@ -253,6 +253,9 @@ def test_counters_know_their_events_and_order() -> None:
     assert lgkm.in_order("lds", "lds")
     assert not lgkm.in_order("smem", "smem")
     assert not lgkm.in_order("lds", "message")
+    assert lgkm.in_order("lds", "flat")
+    assert load_target("gfx1030").wait.counters["vmcnt"].in_order("vmem_load", "flat")
+    assert not load_target("gfx942").wait.counters["vmcnt"].in_order("vmem_load", "flat")
     for name in target_names():
         for counter in load_target(name).wait.counters.values():
             assert set(counter.out_of_order.value) <= set(counter.events.value)
@@ -371,9 +374,9 @@ def test_a_target_cannot_be_changed() -> None:
 def test_loading_is_quick(name: str) -> None:
     data_files.read.cache_clear()
     loader._load.cache_clear()
-    start = time.perf_counter()
+    start = time.process_time()
     load_target(name)
-    assert time.perf_counter() - start < 0.06
+    assert time.process_time() - start < 0.06
 
 
 @pytest.mark.skipif(shutil.which("llvm-mc-22") is None, reason="llvm-mc-22 is not installed")

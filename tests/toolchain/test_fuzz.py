@@ -68,7 +68,7 @@ def test_random_words_do_not_crash(cpu: str, tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("cpu", CHIPS)
 def test_millions_of_random_words_do_not_crash(cpu: str, tmp_path: Path) -> None:
-    _disassemble_random(cpu, 3000, tmp_path)
+    _disassemble_random(cpu, 1500, tmp_path)
 
 
 def _mutations(count: int) -> list[str]:
@@ -122,7 +122,7 @@ def _mutations(count: int) -> list[str]:
     return texts
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(3000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [60, pytest.param(1500, marks=pytest.mark.long)])
 def test_mutated_texts_do_not_crash(count: int, tmp_path: Path) -> None:
     seen = tmp_path / "seen.s"
     done = subprocess.run(

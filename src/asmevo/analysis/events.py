@@ -21,12 +21,8 @@ Per event an instruction leaves registers open in its lane:
 
 and, since memory matters beside registers, marks (`Mark`) that say what kind of access is under way.
 
-Three facts that the data files do not carry yet. `buffer_inv` counts in vmcnt on gfx942 and gfx950 (LLVM pull
-request 220694, after the ISA documents), here as a cache event of the same order. Two are read off LLVM 22
-(`-run-pass=si-insert-waitcnts` on programs of two loads): from gfx10 on FLAT events are in order with vector
-memory in one counter and with LDS in the other (feature FlatLgkmVMemCountInOrder); from gfx12 on vector
-memory loads may write registers in another order than they are counted in (no VmemWriteVgprInOrder), so a
-second load into the same register has to wait for the first.
+Where the target's facts say that vector memory loads may write registers in another order than they are
+counted in (`loads_write_in_order`), a second load into the same register has to wait for the first.
 
 Assumptions, all of them what LLVM's own wait insertion assumes: a FLAT access of a target without GLOBAL
 instructions (gfx8) goes to global memory, so it counts as VMEM; LDS-DMA counts in the vector memory counter
@@ -44,6 +40,8 @@ from functools import cache
 from asmevo.program.instruction import Decoded
 from asmevo.program.registers import UNIT_COUNT
 from asmevo.target import Target
+from asmevo.target.hazards import hazard_table
+from asmevo.target.opcodes import opcode_mnemonics
 
 
 class Mark(IntFlag):
@@ -68,13 +66,6 @@ FIRST_IDENTITY = UNIT_COUNT + len(MARKS)
 _ACCESSES = int(Mark.LDS_READ | Mark.LDS_WRITE | Mark.LDS_DMA | Mark.LOAD | Mark.STORE)
 _SOURCE_EVENTS = frozenset({"export", "gds_gpr_lock"})
 _NOT_COVERED = frozenset({"xcnt"})
-_STORE_COUNTERS = frozenset({"vscnt", "storecnt"})
-_FAMILIES_WITHOUT_GLOBAL = frozenset({"gfx8"})
-_FAMILIES_WITHOUT_STORE_COUNTER = frozenset({"gfx8", "gfx9", "gfx90a", "gfx940"})
-_FAMILIES_THAT_COUNT_INVALIDATES_AS_WRITE_BACKS = frozenset({"gfx940"})
-_TARGETS_WITH_LDS_BRANCH_HAZARD = "gfx101"
-_FAMILIES_WITH_FLAT_IN_ORDER = frozenset({"gfx10", "gfx11", "gfx12", "gfx1250"})
-_FAMILIES_WITH_LOADS_OVERTAKING = frozenset({"gfx12", "gfx1250"})
 _COHERENT = frozenset({"glc", "sc0", "sc1", "dlc", "scope"})
 _LDS_EXCHANGE = ("ds_bpermute", "ds_permute", "ds_swizzle", "ds_nop")
 _SAMPLED = ("image_sample", "image_gather4", "image_get_lod")
@@ -128,16 +119,19 @@ def lanes_of(target: Target) -> Lanes:
         for event, group in facts.events.value.items():
             loose = event in facts.out_of_order.value
             key = (event if loose else group, loose)
-            if event == "flat" and target.family.value in _FAMILIES_WITH_FLAT_IN_ORDER:
-                key = (facts.events.value.get("vmem_load") or facts.events.value["lds"], False)
             if key not in numbers:
                 numbers[key] = len(lanes)
-                settled = counter not in _STORE_COUNTERS
+                settled = counter not in _store_counters(target)
                 sources = event in _SOURCE_EVENTS
                 lanes.append(Lane(counter, key[0], not loose, facts.maximum.value, sources, settled))
             of_event[counter, event] = numbers[key]
         of_counter[counter] = tuple(numbers.values())
     return Lanes(tuple(lanes), of_event, of_counter)
+
+
+def _store_counters(target: Target) -> tuple[str, ...]:
+    """The counters that count stores and nothing else (vscnt, storecnt); targets before gfx10 have none."""
+    return target.counters_for("flat_store")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +186,7 @@ def effect_of(decoded: Decoded, target: Target) -> Effect:
 def counter_events(decoded: Decoded, target: Target) -> tuple[tuple[str, str], ...]:
     """(counter, event) pairs that an encoding adds one to, by the names of the target's facts."""
     pairs = []
-    for event in _events(decoded, target.family.value):
+    for event in _events(decoded, target):
         pairs += [(counter, event) for counter in target.counters_for(event)]
         if event == "flat_store":
             pairs += [(counter, "flat") for counter in target.counters_for("lds")]
@@ -209,13 +203,13 @@ def _effect(decoded: Decoded, target: Target) -> Effect:
     if waits is not None:
         return Effect(0, 0, waits=tuple(waits.items()), limits=lanes.limits(waits), is_wait=True)
     if "call" in flags:
-        kept = {counter: 0 for counter in lanes.of_counter if counter not in _STORE_COUNTERS}
+        kept = {counter: 0 for counter in lanes.of_counter if counter not in _store_counters(target)}
         limits = lanes.limits(kept)
         return Effect(touches, decoded.writes, limits=limits, orders=int(Mark.STORE), is_call=True)
     exported = decoded.modifier("wait_exp")
     limits = lanes.limits({"expcnt": int(exported, 0)}) if exported else ()
     issues = _issues(decoded, target, lanes)
-    reopened = _reopened(decoded, issues, lanes, target.family.value)
+    reopened = _reopened(decoded, issues, lanes, target.wait.loads_write_in_order.value)
     return Effect(
         touches=_touched(decoded, reopened),
         writes=decoded.writes,
@@ -246,12 +240,21 @@ def wait_values(decoded: Decoded, target: Target) -> dict[str, int] | None:
 def guards_hazard(decoded: Decoded, target: Target) -> bool:
     """Whether a wait instruction may be there for what it is, not for what it waits for.
 
-    On gfx101x `s_waitcnt_vscnt null, 0` between LDS and VMEM instructions on the two sides of a branch breaks
-    up the hazard LdsBranchVmemWAR (LLVM, GCNHazardRecognizer.cpp, `fixLdsBranchVmemWARHazard`).
+    A hazard may end with a wait: on gfx101x `s_waitcnt_vscnt null, 0` between LDS and VMEM instructions on
+    the two sides of a branch breaks up LdsBranchVmemWAR.
     """
-    if not target.name.startswith(_TARGETS_WITH_LDS_BRANCH_HAZARD) or decoded.mnemonic != "s_waitcnt_vscnt":
-        return False
-    return (wait_values(decoded, target) or {}).get("vscnt") == 0
+    waits = wait_values(decoded, target) or {}
+    return any(
+        all(counter in waits and waits[counter] <= most for counter, most in end.items())
+        for end in _waits_that_end_hazards(target)
+    )
+
+
+@cache
+def _waits_that_end_hazards(target: Target) -> tuple[dict[str, int], ...]:
+    rows = hazard_table().sequences
+    held = (row for row in rows if row.holds_for(target.name, target.family.value))
+    return tuple(end.counters for row in held for end in row.until if end.counters)
 
 
 def _issues(decoded: Decoded, target: Target, lanes: Lanes) -> tuple[Issue, ...]:
@@ -283,8 +286,8 @@ def union(masks: Iterable[int]) -> int:
     return whole
 
 
-def _reopened(decoded: Decoded, issues: tuple[Issue, ...], lanes: Lanes, family: str) -> int:
-    if "vmem" in decoded.flags and family in _FAMILIES_WITH_LOADS_OVERTAKING:
+def _reopened(decoded: Decoded, issues: tuple[Issue, ...], lanes: Lanes, loads_in_order: bool) -> int:
+    if "vmem" in decoded.flags and not loads_in_order:
         return 0
     if len(issues) != 1 or not lanes.lanes[issues[0].lane].in_order or lanes.lanes[issues[0].lane].sources:
         return 0
@@ -307,7 +310,7 @@ def _touched(decoded: Decoded, reopened: int) -> int:
     return reads | (decoded.writes & ~reopened)
 
 
-def _events(decoded: Decoded, family: str) -> tuple[str, ...]:
+def _events(decoded: Decoded, target: Target) -> tuple[str, ...]:
     """Event names. An event may be in several counters, or in none of this target."""
     flags = decoded.flags
     if "smem" in flags or decoded.mnemonic.startswith("s_get_barrier_state"):
@@ -326,23 +329,21 @@ def _events(decoded: Decoded, family: str) -> tuple[str, ...]:
         is_gds = "gds" in flags or decoded.modifier("gds") is not None
         return ("gds", "gds_gpr_lock") if is_gds else ("lds",)
     if "vmem" in flags:
-        return _vector_memory_events(decoded, family)
+        return _vector_memory_events(decoded, target)
     return ()
 
 
-def _vector_memory_events(decoded: Decoded, family: str) -> tuple[str, ...]:
+def _vector_memory_events(decoded: Decoded, target: Target) -> tuple[str, ...]:
     flags, mnemonic = decoded.flags, decoded.mnemonic
     if is_cache_operation(decoded):
-        if _writes_back(mnemonic) or family in _FAMILIES_THAT_COUNT_INVALIDATES_AS_WRITE_BACKS:
-            return ("cache_writeback",)
-        return ("cache_invalidate",)
+        return ("cache_writeback" if _writes_back(mnemonic) else "cache_invalidate",)
     if "vm_cnt" not in flags:
         return ()
     if "lds_dma" in flags:
         return ("lds_dma",)
     returns = "atomic_ret" in flags or ("may_load" in flags and "may_store" not in flags)
-    if "flat" in flags and family not in _FAMILIES_WITHOUT_GLOBAL:
-        return ("flat",) if returns or family in _FAMILIES_WITHOUT_STORE_COUNTER else ("flat_store",)
+    if "flat" in flags and _has_global(target.family.value):
+        return ("flat",) if returns or not _store_counters(target) else ("flat_store",)
     if mnemonic.startswith("image_bvh"):
         return ("bvh",)
     if decoded.info.encoding == "VSAMPLE" or mnemonic.startswith(_SAMPLED):
@@ -353,6 +354,11 @@ def _vector_memory_events(decoded: Decoded, family: str) -> tuple[str, ...]:
         return ("vmem_atomic_noret",)
     where = "scratch" if "scratch" in flags else "vmem"
     return (f"{where}_store",) if "may_store" in flags else (f"{where}_load",)
+
+
+@cache
+def _has_global(family: str) -> bool:
+    return any(mnemonic.startswith("global_") for mnemonic in opcode_mnemonics(family))
 
 
 def is_cache_operation(decoded: Decoded) -> bool:
@@ -374,6 +380,17 @@ def reads_lds(decoded: Decoded) -> bool:
     """Whether it reads LDS contents."""
     flags = decoded.flags
     return "ds" in flags and "may_load" in flags and "gds" not in flags and ("atomic_noret" not in flags)
+
+
+def uses_lds(decoded: Decoded) -> bool:
+    """Whether it accesses LDS memory for certain: not FLAT, and no exchange between lanes."""
+    flags = decoded.flags
+    return "lds_dma" in flags or (
+        "ds" in flags
+        and "gds" not in flags
+        and decoded.modifier("gds") is None
+        and not decoded.mnemonic.startswith(_LDS_EXCHANGE)
+    )
 
 
 def _mark(decoded: Decoded) -> int:

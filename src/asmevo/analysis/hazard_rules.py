@@ -177,15 +177,22 @@ class _View:
 
 
 class HazardRules:
-    """The rows that hold on one target at one wave size. `sequences` are in the order that parts refer to."""
+    """The rows that hold on one target at one wave size. `sequences` are in the order that parts refer to.
 
-    def __init__(self, target: Target, wave_size: int) -> None:
+    `replays`: memory accesses may be replayed (XNACK).
+    """
+
+    def __init__(self, target: Target, wave_size: int, replays: bool = True) -> None:
         self._target = target
         name, family = target.name, target.family.value
         table = hazard_table()
         self._rows = tuple(row for row in table.wait_states if row.needed(name, family) and _fits(row, wave_size))
         self._needs = tuple(row.needed(name, family) for row in self._rows)
-        self.sequences = tuple(row for row in table.sequences if row.holds_for(name, family) and _fits(row, wave_size))
+        self.sequences = tuple(
+            row
+            for row in table.sequences
+            if row.holds_for(name, family) and _fits(row, wave_size) and (replays or not row.only_with_xnack)
+        )
         self.limits = tuple(_count_limits(row) for row in self.sequences)
         forwarding = table.partial_forwarding
         applies = {name, family} & set(forwarding.targets) and wave_size in forwarding.wave_sizes
@@ -508,9 +515,9 @@ class HazardRules:
 
 
 @cache
-def hazard_rules(target: Target, wave_size: int) -> HazardRules:
-    """The compiled rows of a target."""
-    return HazardRules(target, wave_size)
+def hazard_rules(target: Target, wave_size: int, replays: bool = True) -> HazardRules:
+    """The compiled rows of a target; `replays` as for HazardRules."""
+    return HazardRules(target, wave_size, replays)
 
 
 def wait_states(decoded: Decoded) -> int:

@@ -426,7 +426,8 @@ class HazardAnalysis:
 
 def analyse_hazards(kernel: Kernel) -> HazardAnalysis:
     """All hazards of a kernel or function."""
-    rules, flow = hazard_rules(kernel.target, kernel.wave_size), ControlFlow(kernel)
+    rules = hazard_rules(kernel.target, kernel.wave_size, kernel.xnack is not False)
+    flow = ControlFlow(kernel)
     entries = {index: _entry_state(kernel, rules) for index in _entry_blocks(kernel, flow)}
     rows = _checked_rows(rules, kernel)
     waiting, violations = list(entries), dict[int, tuple[Violation, ...]]()

@@ -142,8 +142,7 @@ class Liveness:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self._flow = ControlFlow(kernel)
-        halves = kernel.target.family.value in _KEEPS_UPPER_HALVES
-        self._transfers = [_block_transfers(block, halves, kernel.wave_size) for block in kernel.blocks]
+        self._transfers = [_block_transfers(block, kernel.wave_size) for block in kernel.blocks]
         self._into = self._solve()
 
     def state_in(self, block: int) -> LiveState:
@@ -227,8 +226,8 @@ def _before(transfer: _Transfer, current: int, others: int) -> tuple[int, int]:
     return current & transfer.keep | transfer.reads, others & transfer.keep_others | transfer.reads_others
 
 
-def _block_transfers(block: Block, halves: bool, wave_size: int) -> list[_Transfer]:
-    transfers = [_transfer(instruction.decoded, halves, wave_size) for instruction in block.instructions]
+def _block_transfers(block: Block, wave_size: int) -> list[_Transfer]:
+    transfers = [_transfer(instruction.decoded, wave_size) for instruction in block.instructions]
     for place in renumbered_places(block.instructions):
         decoded = block.instructions[place].decoded
         scalar_writes = decoded.writes & ~VECTOR_MASK
@@ -302,40 +301,20 @@ def _by_saved_exec(decoded: Decoded, saved: dict[RegisterSpan, _Bounds]) -> Exec
 
 
 @cache
-def _transfer(decoded: Decoded, halves: bool, wave_size: int) -> _Transfer:
+def _transfer(decoded: Decoded, wave_size: int) -> _Transfer:
     flags, mnemonic = decoded.flags, decoded.mnemonic
     if flags & _LOOKS_AT_EVERYTHING or mnemonic == "s_trap":
         return _Transfer(0, 0, ALL, VECTOR_MASK, ExecChange.NONE)
-    reads = decoded.reads | (decoded.writes if halves and _writes_half(decoded) else 0)
     killed = 0 if "indexed_def" in flags else decoded.writes
     killed_everywhere = killed & VECTOR_MASK if ignores_exec(decoded) else 0
     across = reads_across_lanes(decoded)
     return _Transfer(
         keep=ALL & ~killed,
         keep_others=ALL & ~killed_everywhere,
-        reads=reads,
-        reads_others=reads & VECTOR_MASK if across else 0,
+        reads=decoded.reads,
+        reads_others=decoded.reads & VECTOR_MASK if across else 0,
         exec_change=exec_change(decoded, wave_size),
     )
-
-
-# gfx10's 16-bit VALU operations leave the upper half of their result register alone, though their text has
-# neither halves nor a tied operand. gfx8 and gfx9 clear it, gfx11 and later print halves.
-_KEEPS_UPPER_HALVES = frozenset({"gfx10"})
-_TYPE = re.compile(r"_([a-z]+\d+)(?=_|$)")
-_SHORT_TYPES = frozenset({"f16", "u16", "i16", "b16"})
-_WHOLE_RESULTS = ("v_pk_", "v_cvt_pk", "v_sad_", "v_msad_", "v_qsad_", "v_mqsad_")
-
-
-def _writes_half(decoded: Decoded) -> bool:
-    """Whether a VALU result has 16 bits or less: the first type in the name is the result's."""
-    mnemonic = decoded.mnemonic
-    if "valu" not in decoded.flags or mnemonic.startswith(_WHOLE_RESULTS):
-        return False
-    if mnemonic.startswith("v_sat_pk_u8"):
-        return True
-    found = _TYPE.search(mnemonic)
-    return found is not None and found[1] in _SHORT_TYPES
 
 
 @cache

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from asmevo.analysis.events import uses_lds
 from asmevo.analysis.pressure import RegisterUse, allocation, register_use
 from asmevo.program.kernel import Kernel
 from asmevo.target import Target
@@ -107,11 +108,20 @@ def declared_workgroup_size(kernel: Kernel) -> int:
     return int(metadata.get(".max_flat_workgroup_size", kernel.target.limits.max_workgroup_size.value))
 
 
+def asks_for_lds_at_launch(kernel: Kernel) -> bool:
+    """Whether the code uses LDS and the descriptor declares none, so that the launch has to bring it along."""
+    if kernel.descriptor is None or kernel.descriptor.group_segment_size:
+        return False
+    return any(uses_lds(instruction.decoded) for instruction in kernel.instructions)
+
+
 def occupancy(kernel: Kernel, workgroup_size: int | None = None, lds_bytes: int | None = None) -> Occupancy:
     """The occupancy of a kernel.
 
     `workgroup_size` in work-items, by default the largest the kernel allows; `lds_bytes` per workgroup, by
-    default what the descriptor declares (LDS that is asked for at launch is not in it).
+    default what the descriptor declares. LDS that is asked for at launch is not declared (Triton declares none
+    and takes all of it so), and without it the answer is the most that is possible: where
+    `asks_for_lds_at_launch` says so, give `lds_bytes` what the launch gives.
     """
     size = workgroup_size if workgroup_size is not None else declared_workgroup_size(kernel)
     declared = kernel.descriptor.group_segment_size if kernel.descriptor is not None else 0

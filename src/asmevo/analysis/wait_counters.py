@@ -429,31 +429,26 @@ class WaitAnalysis:
     @property
     def hazard_guards(self) -> frozenset[int]:
         """Ids of waits that may be there to break up a hazard."""
-        waits = (
-            self.kernel.blocks[block].instructions[place]
-            for block, summary in enumerate(self._summaries)
-            for place, effect in summary.events
-            if effect.is_wait
-        )
+        waits = (instruction for instruction, effect in self._events() if effect.is_wait)
         return frozenset(wait.id for wait in waits if guards_hazard(wait.decoded, self.target))
+
+    def _events(self) -> Iterator[tuple[Instruction, Effect]]:
+        """The instructions that do more than touch registers, in the order of the code."""
+        for block, summary in zip(self.kernel.blocks, self._summaries, strict=True):
+            for place, effect in summary.events:
+                yield block.instructions[place], effect
 
     @property
     def unknown_instructions(self) -> tuple[Instruction, ...]:
         """Those without a meaning, in the order of the code."""
-        return tuple(
-            self.kernel.blocks[block].instructions[place]
-            for block, summary in enumerate(self._summaries)
-            for place, effect in summary.events
-            if not effect.is_known
-        )
+        return tuple(instruction for instruction, effect in self._events() if not effect.is_known)
 
     @property
     def loads_into_lds(self) -> tuple[Instruction, ...]:
         """Instructions by which memory is copied into LDS, in the order of the code."""
         return tuple(
-            self.kernel.blocks[block].instructions[place]
-            for block, summary in enumerate(self._summaries)
-            for place, effect in summary.events
+            instruction
+            for instruction, effect in self._events()
             if any(issue.opened & _LDS_DMA for issue in effect.issues)
         )
 
@@ -842,7 +837,8 @@ class _Builder:
         base = self.written if self.lanes[number].sources else self.touched
         mask = (base | self.extra[number]) & ~self.reopened[number]
         if mask:
-            self.demands[number][limit] = mask
+            # What was touched under this limit before a later event reopened it stays demanded.
+            self.demands[number][limit] = self.demands[number].get(limit, 0) | mask
         if self.ordered:
             self.orders[number][limit] = self.ordered
 

@@ -21,6 +21,7 @@ where they could not be before (waits.order, warning), and lost waits that broke
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from asmevo.analysis.control_flow import Exit
 from asmevo.analysis.events import UNIT_MASK, Mark, effect_of, is_release_barrier, reads_lds
@@ -32,6 +33,13 @@ from asmevo.program.kernel import Kernel
 from asmevo.program.registers import register_names
 
 _LANE_WORDS = {"lds": "LDS", "vmem": "vector memory", "smem": "scalar memory", "flat": "FLAT"}
+_WRITE_BACK = (
+    "{consumer} stores while the write-back {producer} is under way: others may see it before the data in front "
+    "of the write-back; a release "
+)
+_LDS_AT_BARRIER = (
+    "the LDS write {producer} may be under way at {consumer}: other waves may read LDS before it is written; "
+)
 
 
 def check_waits(kernel: Kernel) -> tuple[Finding, ...]:
@@ -105,37 +113,47 @@ def _hazards(analysis: WaitAnalysis) -> Iterator[Finding]:
         elif hazard.opened & UNIT_MASK:
             yield _in_flight(analysis, hazard)
         elif hazard.opened & Mark.WRITE_BACK:
-            yield _write_back(analysis, hazard)
+            yield _missing_wait(analysis, hazard, "waits.write-back", _WRITE_BACK)
         elif _reaches_lds_read(analysis, hazard.block, hazard.consumer):
-            yield _lds_at_barrier(analysis, hazard)
+            yield _missing_wait(analysis, hazard, "waits.lds-at-barrier", _LDS_AT_BARRIER)
 
 
 def _in_flight(analysis: WaitAnalysis, hazard: Hazard) -> Finding:
-    kernel = analysis.kernel
-    assert hazard.producer is not None
-    producer, consumer = kernel.by_id[hazard.producer], kernel.by_id[hazard.consumer]
     units = hazard.opened & UNIT_MASK
     names = register_names(units)
-    witness = analysis.witness(hazard)
     lane = analysis.lanes.lanes[hazard.lane]
-    missing = _missing(analysis, hazard, witness)
-    how = _how(lane.sources, bool(consumer.reads & units))
+    how = _how(lane.sources, bool(analysis.kernel.by_id[hazard.consumer].reads & units))
     younger = (
         f"is followed by {hazard.age} younger {_LANE_WORDS.get(lane.name, lane.name)} operations"
         if lane.in_order
         else f"may finish out of order with other {lane.counter} operations"
     )
+    what = f"{names} may still be in flight when {{consumer}} {how}: {{producer}} {younger}, "
+    found = _missing_wait(analysis, hazard, "waits.in-flight", what)
+    return replace(found, severity=Severity.ERROR, subject=f"{found.subject}:{names}")
+
+
+def _missing_wait(analysis: WaitAnalysis, hazard: Hazard, rule: str, what: str) -> Finding:
+    """A hazard with a producer, as a warning about its counter.
+
+    `what` is the message up to the wait that is needed; it names `{producer}` and `{consumer}`.
+    """
+    kernel = analysis.kernel
+    assert hazard.producer is not None
+    producer, consumer = kernel.by_id[hazard.producer], kernel.by_id[hazard.consumer]
+    witness = analysis.witness(hazard)
+    missing = _missing(analysis, hazard, witness)
+    words = what.format(producer=_name(producer), consumer=_name(consumer))
     return Finding(
-        rule="waits.in-flight",
-        severity=Severity.ERROR,
+        rule=rule,
+        severity=Severity.WARNING,
         kernel=kernel.name,
-        message=f"{names} may still be in flight when {_name(consumer)} {how}: {_name(producer)} {younger}, "
-        f"needs {missing}{_on_path(witness)}",
+        message=f"{words}needs {missing}{_on_path(witness)}",
         instructions=(consumer.id, producer.id),
         path=witness.path,
         missing=missing,
         mend=_mend(analysis, hazard, witness),
-        subject=f"{lane.counter}:{names}",
+        subject=analysis.lanes.lanes[hazard.lane].counter,
     )
 
 
@@ -202,46 +220,6 @@ def _entry(analysis: WaitAnalysis, hazard: Hazard) -> Finding:
         missing=f"{counter}(0) at the entry",
         mend="wait for all counters of loads at the entry of a function",
         subject=counter,
-    )
-
-
-def _write_back(analysis: WaitAnalysis, hazard: Hazard) -> Finding:
-    kernel = analysis.kernel
-    assert hazard.producer is not None
-    producer, consumer = kernel.by_id[hazard.producer], kernel.by_id[hazard.consumer]
-    witness = analysis.witness(hazard)
-    missing = _missing(analysis, hazard, witness)
-    return Finding(
-        rule="waits.write-back",
-        severity=Severity.WARNING,
-        kernel=kernel.name,
-        message=f"{_name(consumer)} stores while the write-back {_name(producer)} is under way: others may "
-        f"see it before the data in front of the write-back; a release needs {missing}{_on_path(witness)}",
-        instructions=(consumer.id, producer.id),
-        path=witness.path,
-        missing=missing,
-        mend=_mend(analysis, hazard, witness),
-        subject=analysis.lanes.lanes[hazard.lane].counter,
-    )
-
-
-def _lds_at_barrier(analysis: WaitAnalysis, hazard: Hazard) -> Finding:
-    kernel = analysis.kernel
-    assert hazard.producer is not None
-    producer, barrier = kernel.by_id[hazard.producer], kernel.by_id[hazard.consumer]
-    witness = analysis.witness(hazard)
-    missing = _missing(analysis, hazard, witness)
-    return Finding(
-        rule="waits.lds-at-barrier",
-        severity=Severity.WARNING,
-        kernel=kernel.name,
-        message=f"the LDS write {_name(producer)} may be under way at {_name(barrier)}: other waves may read "
-        f"LDS before it is written; needs {missing}{_on_path(witness)}",
-        instructions=(barrier.id, producer.id),
-        path=witness.path,
-        missing=missing,
-        mend=_mend(analysis, hazard, witness),
-        subject=analysis.lanes.lanes[hazard.lane].counter,
     )
 
 

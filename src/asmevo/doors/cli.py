@@ -132,6 +132,37 @@ def asm(file: _File, output: _Out, gpu: _Gpu = None) -> None:
         write_file_atomically(output, assemble_text(text, str(file), gpu=gpu))
 
 
+@app.command(name="run")
+def run_launch(
+    file: _File,
+    launch: Annotated[Path, typer.Option("--launch", help="The launch manifest (JSON, see docs/manifests.md).")],
+    gpu: _Gpu = None,
+    seed: Annotated[int, typer.Option(help="0 runs waves in order; other seeds interleave them at random.")] = 0,
+    trace: Annotated[bool, typer.Option("--trace", help="Print each instruction that runs.")] = False,
+    limit: Annotated[int, typer.Option(help="Wave-instructions after which a run is given up.", min=1)] = 200_000_000,
+    as_json: _Json = False,
+) -> None:
+    """Emulates one launch and compares its results with those the manifest expects."""
+    from asmevo.doors.running import exit_code, trace_to_stderr
+    from asmevo.emulator import Limits, RunOptions, read_manifest
+    from asmevo.emulator import run as emulate
+    from asmevo.program import open_program
+    from asmevo.report.emulation import run_lines
+
+    with sentences():
+        manifest = read_manifest(launch)
+        program = open_program(file, gpu=gpu)
+        options = RunOptions(
+            limits=Limits(instructions=limit), seed=seed, watch=trace_to_stderr if trace else None
+        )
+        result = emulate(program, program.kernel(manifest.symbol), manifest, options=options)
+    if as_json:
+        _print_json({"kernel": manifest.symbol, "target": program.target.name} | result.to_dict())
+    else:
+        typer.echo("\n".join(run_lines(manifest.symbol, result)))
+    raise typer.Exit(exit_code(result.outcome))
+
+
 @app.command()
 def optimize(
     file: _File,
@@ -141,10 +172,12 @@ def optimize(
     level: Annotated[str, typer.Option(help="draft or standard: which gates a candidate must pass.")] = "standard",
     budget: Annotated[float, typer.Option(help="Seconds to search.", min=1.0)] = 45.0,
     seed: Annotated[int, typer.Option(help="The same seed tries the same things in the same order.")] = 0,
+    launch: Annotated[Path | None, typer.Option(help="A launch manifest: offers also run on the emulator.")] = None,
     ledger: Annotated[Path, typer.Option(help="Where runs are recorded.")] = Path(".asmevo") / "runs",
     as_json: _Json = False,
 ) -> None:
     """Searches for faster versions of one kernel; every offer has passed all gates."""
+    from asmevo.emulator import read_manifest
     from asmevo.program import KernelNotFoundError, open_program, write_file_atomically
     from asmevo.report.progress import search_progress
     from asmevo.report.tables import print_patch
@@ -160,7 +193,8 @@ def optimize(
         if len(chosen) != 1:
             names = ", ".join(each.name for each in chosen)
             raise KernelNotFoundError(str(file), f"choose one kernel with --kernel; there are: {names}")
-        options = SearchOptions(level=Level(level), budget=budget, seed=seed)
+        manifest = read_manifest(launch) if launch is not None else None
+        options = SearchOptions(level=Level(level), budget=budget, seed=seed, launch=manifest)
         with search_progress(quiet=as_json) as tell:
             run = search(program, chosen[0], options, Ledger(ledger), tell)
         write_file_atomically(output, run.patch.to_json().encode())

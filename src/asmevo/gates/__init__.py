@@ -1,7 +1,8 @@
 """Gates: the ordered row of judges that every candidate must pass."""
 
+from asmevo.gates.emulation import EmulationGate
 from asmevo.gates.gate import Gate, Verdict, VerdictKind
 from asmevo.gates.pipeline import Judgement, Level, Pipeline
 from asmevo.gates.timing import TimingGate
 
-__all__ = ["Gate", "Judgement", "Level", "Pipeline", "TimingGate", "Verdict", "VerdictKind"]
+__all__ = ["EmulationGate", "Gate", "Judgement", "Level", "Pipeline", "TimingGate", "Verdict", "VerdictKind"]

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from asmevo.program.half_results import keeps_other_half
 from asmevo.program.instruction import Decoded, Operand
-from asmevo.program.registers import NAMED_SPANS, RegisterFile, file_mask, register_names
+from asmevo.program.registers import NAMED_SPANS, VECTOR_MASK, RegisterFile, file_mask, register_names
 from asmevo.program.syntax import PrintedOperand, Statement, parse_statements
 from asmevo.target import Target
 from asmevo.target.opcodes import OpcodeInfo, opcode_info
@@ -83,7 +84,7 @@ def _decode(code: bytes, word: DecodedWord, context: DecodingContext) -> Decoded
     for statement in statements:
         info = _info(statement, context.target.family.value)
         infos.append(info)
-        operands += _operands_with_roles(statement, info)
+        operands += _operands_with_roles(statement, info, context.target)
     reads = writes = 0
     for operand in operands:
         if operand.registers is not None:
@@ -108,6 +109,8 @@ def _decode(code: bytes, word: DecodedWord, context: DecodingContext) -> Decoded
         writes=writes | more_writes,
         shape=_REGISTER_IN_TEXT.sub(_width_only, word.text),
         exact=getattr(word, "exact", True),
+        family=context.target.family.value,
+        wave_size=context.wave_size,
     )
 
 
@@ -141,12 +144,14 @@ def _returns(statement: Statement) -> bool:
     )
 
 
-def _operands_with_roles(statement: Statement, info: OpcodeInfo) -> list[Operand]:
+def _operands_with_roles(statement: Statement, info: OpcodeInfo, target: Target) -> list[Operand]:
     keeps_old = _keeps_old_value(statement)
+    keeps_half = "valu" in info.flags and keeps_other_half(statement.mnemonic, target)
     operands = []
     for place, printed in enumerate(statement.operands):
         written = place < info.defs
-        read = not written or place in info.tied or keeps_old or printed.half != ""
+        keeps_part = keeps_half and any(span.mask & VECTOR_MASK for span in printed.spans)
+        read = not written or place in info.tied or keeps_old or keeps_part or printed.half != ""
         operands += _roles(printed, read, written)
     return operands
 

@@ -50,7 +50,7 @@ class Decoded:
     A destination that keeps part of its old value (tied operands, 16-bit halves, DPP without
     `bound_ctrl`, SDWA with UNUSED_PRESERVE, D16 loads) counts as read too. Writes of vector
     registers under EXEC keep the lanes that EXEC switches off; that is not repeated in `reads`,
-    since it is true of all of them.
+    since it is true of all of them. `family` and `wave_size` (lanes) are those it was decoded for.
     """
 
     code: bytes
@@ -63,6 +63,8 @@ class Decoded:
     writes: int
     shape: str = field(repr=False)
     exact: bool = True
+    family: str = ""
+    wave_size: int = 64
 
     @property
     def size(self) -> int:

@@ -39,7 +39,9 @@ class Kernel:
 
     `address` is the virtual address of the first instruction in the image it was read from (bytes; in
     a relocatable object the offset in its section), `size` the bytes of code there. `metadata` is the kernel's
-    map in the code object's metadata note, as it stands there.
+    map in the code object's metadata note, as it stands there. `xnack` is whether the code object is for
+    wavefronts whose memory accesses may be replayed (XNACK) or that are sure not to be; None if it is for
+    both, or says nothing.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Kernel:
     size: int
     descriptor: KernelDescriptor | None = None
     metadata: dict[str, Any] | None = None
+    xnack: bool | None = None
 
     @property
     def context(self) -> DecodingContext:

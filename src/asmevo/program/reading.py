@@ -106,6 +106,7 @@ def _read_kernel(
         size=end - symbol.value,
         descriptor=descriptor,
         metadata=image.kernel_metadata.get(symbol.name),
+        xnack=image.target_id.feature("xnack"),
     )
 
 

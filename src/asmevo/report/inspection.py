@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from asmevo.analysis.control_flow import ControlFlow
-from asmevo.analysis.occupancy import occupancy
+from asmevo.analysis.occupancy import asks_for_lds_at_launch, occupancy
 from asmevo.analysis.pressure import allocation, pressure_profile, register_use
 from asmevo.program.kernel import Kernel
 from asmevo.program.registers import RegisterFile
 
 
 def inspect_kernel(kernel: Kernel) -> dict[str, Any]:
-    """A JSON-able row; registers as allocated where there is a descriptor, LDS and scratch in bytes."""
+    """A JSON-able row; registers as allocated where there is a descriptor, LDS and scratch in bytes.
+
+    `lds_at_launch`: LDS is asked for at launch and not in `lds_bytes`, so `occupancy` is the most it can be.
+    """
     use, limits, profile = register_use(kernel), occupancy(kernel), pressure_profile(kernel)
     descriptor = kernel.descriptor
     given = allocation(kernel.target, kernel.wave_size, descriptor) if descriptor is not None else None
@@ -32,6 +35,7 @@ def inspect_kernel(kernel: Kernel) -> dict[str, Any]:
         "live_agprs": agpr.agprs if agpr else 0,
         "live_sgprs": sgpr.sgprs if sgpr else 0,
         "lds_bytes": descriptor.group_segment_size if descriptor is not None else 0,
+        "lds_at_launch": asks_for_lds_at_launch(kernel),
         "scratch_bytes": descriptor.private_segment_size if descriptor is not None else 0,
         "loops": len(ControlFlow(kernel).loops),
         "occupancy": limits.waves,

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
-from asmevo.gates import Judgement, Level, Pipeline, TimingGate, Verdict
+from asmevo.emulator import LaunchManifest
+from asmevo.gates import EmulationGate, Judgement, Level, Pipeline, TimingGate, Verdict
 from asmevo.gates.timing import MINIMUM_GAIN, Prediction
 from asmevo.program.candidate import Candidate
 from asmevo.program.edit import EditScript, apply_script, script_between
@@ -36,12 +37,16 @@ _ROUNDS = 2
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """`budget` in seconds; the search may end sooner. `memory` is the cycle model's scenario."""
+    """`budget` in seconds; the search may end sooner. `memory` is the cycle model's scenario.
+
+    With a `launch` every offer has also run on the emulator beside the original.
+    """
 
     level: Level = Level.STANDARD
     budget: float = 45.0
     seed: int = 0
     memory: str = "l2"
+    launch: LaunchManifest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +184,16 @@ def _offer(search: _Search, program: Program) -> Patch:
     ranked = _different(sorted(search.kept.values(), key=lambda kept: kept.cost))
     predicted = [(search.timing.predict(kept.judgement.candidate.kernel), kept) for kept in ranked]
     predicted.sort(key=lambda pair: pair[0].cost)
+    emulation = EmulationGate(program, parent, launch) if (launch := search.options.launch) is not None else None
     offers: list[PatchCandidate] = []
     for prediction, kept in predicted:
-        verdict = search.timing.verdict(prediction)
-        if verdict.accepted and len(offers) < _OFFERED:
-            offers.append(_offer_one(search, kept, len(offers) + 1, prediction, verdict))
+        verdicts = [search.timing.verdict(prediction)]
+        if verdicts[-1].accepted and emulation is not None and len(offers) < _OFFERED:
+            verdicts.insert(0, emulation.judge(kept.judgement.candidate))
+        if all(verdict.accepted for verdict in verdicts) and len(offers) < _OFFERED:
+            offers.append(_offer_one(search, kept, len(offers) + 1, prediction, verdicts))
+        else:
+            search.refused.update(verdict.gate for verdict in verdicts if not verdict.accepted)
     lone = search.timing.parent[0]
     return Patch(
         schema=SCHEMA,
@@ -197,6 +207,7 @@ def _offer(search: _Search, program: Program) -> Patch:
         level=search.options.level.value,
         before=measure(parent, search.timing.parent),
         candidates=tuple(offers),
+        launch=search.options.launch.name if search.options.launch is not None else None,
         estimate_note=f"{lone.note}; {'; '.join(lone.assumptions)}",
     )
 
@@ -210,7 +221,7 @@ def _different(ranked: list[_Kept]) -> list[_Kept]:
 
 
 def _offer_one(
-    search: _Search, kept: _Kept, rank: int, prediction: Prediction, verdict: Verdict
+    search: _Search, kept: _Kept, rank: int, prediction: Prediction, verdicts: list[Verdict]
 ) -> PatchCandidate:
     candidate = kept.judgement.candidate
     lone = prediction.estimates[0]
@@ -221,7 +232,7 @@ def _offer_one(
         relies_on=relies_on(lone),
         after=measure(candidate.kernel, prediction.estimates),
         predicted_gain=prediction.gain,
-        verdicts=tuple(each.to_dict() for each in (*kept.judgement.verdicts, verdict)),
+        verdicts=tuple(each.to_dict() for each in (*kept.judgement.verdicts, *verdicts)),
     )
 
 

@@ -116,8 +116,63 @@ class Loaded(Expr):
     access: int
 
 
+class Sign(Enum):
+    """What happens to the sign of every element of a matrix before it is used."""
+
+    KEEP = "keep"
+    NEGATE = "negate"
+    CLEAR = "clear"
+    SET = "set"
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Where the elements of a matrix (or of several, its blocks) are in the registers of a wave.
+
+    `index` is the printed operand. `kind` is a name of FORMATS, or i4, u4, i8, u8, i32 for integers, or u2 for
+    sparse indices; the element has that many bits. `places[block][row][column]` is (lane, lowest bit counted from
+    the operand's first register); a matrix all of whose elements are one number has `places` empty and the
+    encoded element in `constant`. `sign` tells the treatment of elements by place modulo 2 along the depth.
+    """
+
+    index: int
+    kind: str
+    places: tuple[tuple[tuple[tuple[int, int], ...], ...], ...] = ()
+    constant: int = 0
+    sign: tuple[Sign, Sign] = (Sign.KEEP, Sign.KEEP)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MatrixProduct(Expr):
+    """This lane's elements of D = A * B + C, one behind the other, the first in the lowest bits.
+
+    `slots[lane]` lists the (block, row, column) of D that the lane holds; `bits` is their number times the bits of
+    `result`. A has rows by depth, B depth by columns, C rows by columns; operands are read in all lanes, enabled
+    or not, before D is written. For each element of D, in this order: take C's element converted to
+    `accumulator`; for k from 0 to depth-1 add A[k] * B[k], floating point as one FMA in `accumulator`'s format
+    (elements converted to it first, which is exact), integers modulo 2**32; then convert to `result`. With
+    `saturate` the exact integer sum is held in the range of 32 signed bits, a float result in [0, 1] (`fclamp`).
+    Rounding is to nearest even and denormals are kept, whatever MODE says.
+
+    Sparse: A's columns hold only the two elements in each group of four of the depth that are not zero, and
+    `sparse` (as tall and wide as A, kind u2) says at which place of the group each stands: element c of a row
+    multiplies row 4 * (c // 2) + sparse[c] of B. `matrix.expand` is this definition in terms of the other nodes.
+    """
+
+    a: Tile
+    b: Tile
+    c: Tile
+    slots: tuple[tuple[tuple[int, int, int], ...], ...]
+    accumulator: str
+    result: str
+    saturate: bool = False
+    sparse: Tile | None = None
+
+
 # name -> arity. Integer operations work modulo 2**bits; shifts take an amount of any width, reduced by the
 # expression that builds them (a shift by the width or more gives 0, or the sign for `ashr`).
+# `evaluate` says what every operation means where this leaves a choice: fsin and fcos take revolutions (sin(2 pi x)),
+# fexponent and fmantissa are the raw fields, fconvert_sr takes the random bits as its second operand.
 OPERATIONS: dict[str, int] = {
     # integers
     "add": 2, "sub": 2, "mul": 2, "umulh": 2, "smulh": 2, "udiv": 2, "urem": 2, "sdiv": 2, "srem": 2, "and": 2, "or": 2,
@@ -165,7 +220,12 @@ class Access:
     `address` in bytes: 64 bits for global, flat and scalar, 32 for LDS and scratch (a lane's own offset).
     `size` in bytes. `in_bounds` is a 1-bit condition: where it is 0 a load gives 0 and a store does nothing
     (buffer bounds). `value` is what is stored or the operand of an atomic; `atomic` is the new value as an
-    expression over Loaded (the old value) and others. `lds_address` is where LOAD_TO_LDS puts the bytes.
+    expression over Loaded (the old value) and others. `lds_address` is where LOAD_TO_LDS puts the bytes; what it
+    puts there is `value` (an expression over Loaded, of its own width) or, without one, the bytes as they are;
+    where `in_bounds` is 0 it puts zeros.
+
+    The accesses of a meaning happen in their order, each for all enabled lanes, in ascending order, before the next.
+    All expressions of an access may name earlier ones by Loaded. A lane's atomic sees what lower lanes left.
     """
 
     kind: AccessKind
@@ -213,7 +273,7 @@ class Control(Enum):
     """What an instruction does to the course of the wave beside registers and memory."""
 
     NONE = "none"
-    BRANCH = "branch"  # to the instruction's label where `condition` is 1
+    BRANCH = "branch"  # to the instruction's label where `condition` is 1; a call by label has a Result as well
     JUMP = "jump"  # to the address in Result pc
     END = "end"
     BARRIER = "barrier"

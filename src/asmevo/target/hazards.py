@@ -110,18 +110,23 @@ class Priming(Frozen):
     until: tuple[End, ...] = ()
 
 
-class HazardRow(Frozen):
-    """What all rows have. `targets`: names of targets or families; `wave_sizes`: empty means all."""
+class Described(Frozen):
+    """What everything in the table has."""
 
     id: str
     title: str
+    source: str = Field(min_length=1)
+    known: Known
+
+
+class HazardRow(Described):
+    """What all rows have. `targets`: names of targets or families; `wave_sizes`: empty means all."""
+
     producer: Selector
     consumer: Selector
     via: Via | None = None
     wave_sizes: tuple[int, ...] = ()
     severity: Severity = "error"
-    source: str = Field(min_length=1)
-    known: Known
     note: str = ""
     disagrees: str = ""
 
@@ -151,6 +156,7 @@ class Softening(Frozen):
 class SequenceRow(HazardRow):
     """Is in danger until something happens.
 
+    `only_with_xnack`: only where accesses may be replayed (XNACK), so not in code that is built without.
     `counted`: the consumer can wait by itself; the named modifier of it must be at most the number of
     instructions of the first `until` row seen so far (0 if `counted_zero_after` was seen).
     """
@@ -162,6 +168,7 @@ class SequenceRow(HazardRow):
     counted: str = ""
     counted_zero_after: Selector | None = None
     softens: Softening | None = None
+    only_with_xnack: bool = False
     mend: str
 
     def holds_for(self, target: str, family: str) -> bool:
@@ -169,32 +176,24 @@ class SequenceRow(HazardRow):
         return target in self.targets or family in self.targets
 
 
-class PartialForwarding(Frozen):
+class PartialForwarding(Described):
     """VALUPartialForwarding, a pattern of four instructions; see analysis.hazards. It counts VALU."""
 
-    id: str
-    title: str
     targets: tuple[str, ...]
     wave_sizes: tuple[int, ...]
     before_and_after_exec: int
     before_use: int
     mend: str
     severity: Severity = "error"
-    source: str
-    known: Known
 
 
-class HighShift(Frozen):
+class HighShift(Described):
     """Shift64HighRegBug: one instruction whose shift amount lies in the last register of an allocation."""
 
-    id: str
-    title: str
     targets: tuple[str, ...]
     mnemonic: tuple[str, ...]
     granule: int
     mend: str
-    source: str
-    known: Known
 
 
 class HazardTable(Frozen):

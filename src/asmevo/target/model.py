@@ -30,6 +30,10 @@ class WaveFacts(Frozen):
 
 
 class VgprFacts(Frozen):
+    """`clears_other_half`: names (shell patterns) of the VALU instructions with a result of 16 bits that clear
+    the other half of its register; all others leave it as it was.
+    """
+
     total: Fact[ByWave]
     granule: Fact[ByWave]
     encoding_granule: Fact[ByWave]
@@ -37,6 +41,7 @@ class VgprFacts(Frozen):
     max_total: Fact[int]
     agprs: Fact[Literal["none", "separate", "unified"]]
     accum_offset_granule: Fact[int]
+    clears_other_half: Fact[tuple[str, ...]]
 
 
 class SgprFacts(Frozen):
@@ -109,6 +114,11 @@ class DepctrFacts(Frozen):
 
 
 class WaitFacts(Frozen):
+    """`loads_write_in_order`: whether vector memory loads write registers in the order that they are counted
+    in.
+    """
+
+    loads_write_in_order: Fact[bool]
     counters: dict[str, WaitCounter]
     instructions: dict[str, Fact[dict[str, Parts]]]
     depctr: DepctrFacts | None = None

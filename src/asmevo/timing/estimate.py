@@ -22,8 +22,7 @@ from asmevo.program.kernel import Kernel
 from asmevo.target import Target
 from asmevo.target.facts import Known
 from asmevo.timing.machine import Machine, Port
-from asmevo.timing.parameters import DEFAULT_TRIP_COUNT, timing_fact
-from asmevo.timing.path import Stretch, TripCounts, path_of, trips_of
+from asmevo.timing.path import ASSUMED_TRIP_COUNT, Stretch, TripCounts, path_of, trips_of
 from asmevo.timing.schedule import schedule
 from asmevo.timing.simulator import Pass, Simulator, StretchLog
 
@@ -165,7 +164,7 @@ def _waves_of_group(kernel: Kernel) -> int:
 
 
 def _spacing(target: Target) -> int:
-    fact = timing_fact(target, "wave_start_interval")
+    fact = target.timing.get("wave_start_interval")
     return int(fact.value) if fact is not None else 0
 
 
@@ -270,7 +269,7 @@ class _Summary:
         )
         if unknown:
             blocks = ", ".join(map(str, unknown))
-            found.append(f"{int(DEFAULT_TRIP_COUNT.value)} iterations of the loops at blocks {blocks}")
+            found.append(f"{ASSUMED_TRIP_COUNT} iterations of the loops at blocks {blocks}")
         walked = {block for each in self._stretches for block in each.blocks}
         left = len(self._kernel.blocks) - len(walked)
         if left:

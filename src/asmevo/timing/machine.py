@@ -10,7 +10,7 @@ An instruction issues to a `Port` (one instruction a cycle from any wave) and ho
 
 Everything that follows from the encoding alone is a `Profile`, made once for each Decoded and machine.
 Numbers are Costs: cycles with how well they are known. No number stands in this file; all are facts of the
-Target or of `parameters`.
+Target.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from asmevo.program.registers import EXEC_MASK, SGPR_MASK, VCC_MASK, VECTOR_MASK
 from asmevo.target import Target
 from asmevo.target.facts import Fact, Known
 from asmevo.target.model import Number
-from asmevo.timing.parameters import timing_fact
 
 SCENARIOS = ("cold", "l2", "lds-only")
 LANE_MASKS = VCC_MASK | EXEC_MASK
@@ -174,7 +173,7 @@ class Machine:
 
     def cost(self, name: str, reason: str) -> Cost | None:
         """A timing fact as a cost, None if nothing is known of it for this target."""
-        fact = timing_fact(self.target, name)
+        fact = self.target.timing.get(name)
         return None if fact is None else _cost(fact, reason)
 
     def latency(self, kind: str, reason: str) -> Cost:
@@ -242,17 +241,24 @@ class Machine:
 
     def _plain(self, decoded: Decoded, port: Port, kind: str, name: str) -> Profile:
         row = self.target.latency[kind]
+        busy, result = _cost(row.occupancy, f"{name} busy"), _cost(row.result, f"dependency {name}")
+        return self._on_own_engine(decoded, port, kind, busy, result, 0)
+
+    def _on_own_engine(
+        self, decoded: Decoded, port: Port, kind: str, occupancy: Cost, result: Cost, dwords: int
+    ) -> Profile:
+        """The profile of an instruction that executes where it issues; `dwords` a lane come back."""
         return Profile(
             decoded,
             port,
             port,
             self._stream(port),
             kind,
-            _cost(row.occupancy, f"{name} busy"),
-            _cost(row.result, f"dependency {name}"),
+            occupancy,
+            result,
             tuple(units_of(decoded.reads)),
             tuple(units_of(decoded.writes)),
-            self._returns(decoded, 0),
+            self._returns(decoded, dwords),
         )
 
     def _control(
@@ -275,9 +281,7 @@ class Machine:
     def _barrier(self, decoded: Decoded) -> Profile:
         role = {"s_barrier_signal": "signal", "s_barrier_wait": "wait"}
         name = next((role[head] for head in role if decoded.mnemonic.startswith(head)), "both")
-        result = self.cost("barrier_release", "barrier") or _cost(
-            self.target.latency["barrier"].result, "barrier"
-        )
+        result = _cost(self.target.timing["barrier_release"], "barrier")
         return Profile(
             decoded, Port.IMMEDIATE, Port.IMMEDIATE, Stream.COUPLED, "barrier",
             _cost(self.target.latency["barrier"].occupancy, "barrier busy"), result, (), (), barrier=name,
@@ -324,7 +328,7 @@ class Machine:
 
     def _passes(self) -> int:
         """How often a vector instruction goes through its unit: a wave64 twice on 32 lanes."""
-        lanes = timing_fact(self.target, "valu_lanes")
+        lanes = self.target.timing.get("valu_lanes")
         return 1 if lanes is None else max(1, self.wave_size // int(lanes.value))
 
     def _matrix_costs(self, decoded: Decoded) -> tuple[Cost, Cost]:
@@ -370,18 +374,8 @@ class Machine:
             _named_dwords(decoded.mnemonic) if "lds_dma" in flags else sent
         )
         occupancy = self._memory_occupancy(kind, port, decoded, sent, moved)
-        return Profile(
-            decoded,
-            port,
-            port,
-            self._stream(port),
-            kind,
-            occupancy,
-            self.latency(kind, f"dependency {name}"),
-            tuple(units_of(decoded.reads)),
-            tuple(units_of(decoded.writes)),
-            self._returns(decoded, moved),
-        )
+        result = self.latency(kind, f"dependency {name}")
+        return self._on_own_engine(decoded, port, kind, occupancy, result, moved)
 
     def _memory_occupancy(self, kind: str, port: Port, decoded: Decoded, sent: int, moved: int) -> Cost:
         """On two-clock targets the class suffix of the traces: cycles to hand over address and data, a VGPR
@@ -410,7 +404,7 @@ class Machine:
         """Cycles that the data of one wave's instruction occupies the way back."""
         if path is Port.LDS:
             return -(-self.wave_size * dwords // self.target.lds.banks.value)
-        interval = timing_fact(self.target, "load_return_interval_b128")
+        interval = self.target.timing.get("load_return_interval_b128")
         if path is not Port.VMEM or kind != "vmem_load" or interval is None:
             return 0
         scale = self.wave_size / self.target.default_wave_size

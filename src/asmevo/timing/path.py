@@ -20,9 +20,11 @@ from functools import lru_cache
 
 from asmevo.analysis.control_flow import ControlFlow, Loop
 from asmevo.program.kernel import Kernel
-from asmevo.timing.parameters import DEFAULT_TRIP_COUNT
 
 TripCounts = int | Mapping[int, int] | None
+
+ASSUMED_TRIP_COUNT = 10
+"""Iterations of a loop whose trip count nobody gave: a convention of this model, no fact about hardware."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ def trips_of(header: int, trip_count: TripCounts) -> int:
     if isinstance(trip_count, int):
         return trip_count
     given = trip_count or {}
-    return given.get(header, int(DEFAULT_TRIP_COUNT.value))
+    return given.get(header, ASSUMED_TRIP_COUNT)
 
 
 def path_of(kernel: Kernel) -> tuple[Stretch, ...]:
