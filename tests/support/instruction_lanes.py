@@ -6,8 +6,7 @@ as one integer whatever its width. Results come back the same way, with what is 
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 
 from asmevo.program.codeobject import CodeObject
@@ -29,9 +28,7 @@ def decoded(text: str, gpu: str, wave: int | None = None) -> tuple[Decoded, Deco
     context = DecodingContext(target, wave or target.default_wave_size)
     image = toolchain().assemble(f".text\n{text}\n", context.processor)
     code = next(s.data for s in CodeObject(image, "test.o").sections if s.name == ".text")
-    found = decode_code(bytes(code), context)[0]
-    assert found.mnemonic.startswith(re.split(r"[ _]e?(?:32|64)?$", text.split()[0])[0][:6])
-    return found, context
+    return decode_code(bytes(code), context)[0], context
 
 
 @dataclass
@@ -42,7 +39,6 @@ class Lanes:
     values: Values
     execution: int = -1
     lane: int = 0
-    masks: Values = field(default_factory=dict)
 
     def source(self, index: int, low: int, bits: int) -> int:
         return self.other_lane(index, low, bits, self.lane)
@@ -58,7 +54,7 @@ class Lanes:
         raise KeyError(name)
 
     def mask_bit(self, index: int) -> int:
-        return self.masks[index][self.lane]
+        raise KeyError(index)
 
     def loaded(self, access: int, bits: int) -> int:
         raise KeyError(access)

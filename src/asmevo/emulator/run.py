@@ -1,0 +1,195 @@
+"""One call from program and manifest to a judged result."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Literal
+
+import numpy as np
+
+from asmevo.emulator.code import Code, MeaningOf, Step
+from asmevo.emulator.compiled import CompiledEngine
+from asmevo.emulator.errors import EmulationError, LimitError, UnsupportedInstructionError
+from asmevo.emulator.launch import Launch, prepare
+from asmevo.emulator.machine import Engine, Limits, Machine, Poison, Tally
+from asmevo.emulator.manifest import (
+    NUMPY_TYPES,
+    Array,
+    BufferArgument,
+    LaunchManifest,
+    compare,
+    compare_with_manifest,
+)
+from asmevo.emulator.reference import ReferenceEngine, Watch
+from asmevo.program.kernel import Kernel
+from asmevo.program.program import Program
+from asmevo.semantics.expression import Exactness
+
+EngineName = Literal["compiled", "reference"]
+
+
+class Outcome(Enum):
+    """What a run came to. RAN: it ended well, and the manifest expects nothing to compare with."""
+
+    MATCHES = "matches"
+    RAN = "ran"
+    DIFFERS = "differs"
+    FAULT = "fault"
+    LIMIT = "limit"
+    UNSUPPORTED = "unsupported"
+
+
+@dataclass(frozen=True, slots=True)
+class Fidelity:
+    """How often each mnemonic ran, by the exactness of its meaning."""
+
+    exact: dict[str, int] = field(default_factory=dict)
+    approximate: dict[str, int] = field(default_factory=dict)
+    unsupported: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run gave. `outputs` are the buffers that the kernel may write, as they were at the end.
+
+    `problems` are sentences: differences from what was expected, or the fault that ended the run. `notes` tell of
+    values that nobody wrote. `instructions` counts wave-instructions, `seconds` the time to run them.
+    """
+
+    outcome: Outcome
+    outputs: dict[str, Array]
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+    fidelity: Fidelity
+    instructions: int
+    seconds: float
+    unsupported: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result without the buffers' contents, for JSON."""
+        return {
+            "outcome": self.outcome.value,
+            "problems": list(self.problems),
+            "notes": list(self.notes),
+            "instructions": self.instructions,
+            "seconds": round(self.seconds, 6),
+            "unsupported": self.unsupported or None,
+            "fidelity": {
+                "exact": self.fidelity.exact,
+                "approximate": self.fidelity.approximate,
+                "unsupported": self.fidelity.unsupported,
+            },
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How to run; `seed` see `Machine`.
+
+    `watch` hears of each instruction before it runs. It, and reports of registers that nobody wrote, take the
+    reference engine.
+    """
+
+    poison: Poison = "collect"
+    seed: int = 0
+    engine: EngineName = "compiled"
+    limits: Limits = field(default_factory=Limits)
+    watch: Watch | None = None
+    meaning_of: MeaningOf | None = None
+
+
+def run(
+    program: Program,
+    kernel: Kernel,
+    manifest: LaunchManifest,
+    expected: Mapping[str, Array] | None = None,
+    buffers: Mapping[str, Array] | None = None,
+    options: RunOptions | None = None,
+) -> RunResult:
+    """Emulates one launch and compares its results.
+
+    `buffers` replaces the data that the manifest makes. `expected` gives whole arrays by name; without it the
+    manifest's own expectations count. Raises LaunchError and ManifestError about the input; what goes wrong while
+    the kernel runs is in the result.
+    """
+    options = options or RunOptions()
+    launch = prepare(program, kernel, manifest, buffers)
+    code = Code(program, kernel, launch.memory.load_base, options.meaning_of or _meaning_of())
+    tally = Tally([0] * len(code.steps))
+    engine = _engine(code, tally, options)
+    machine = Machine(launch, code, engine, tally, options.poison, options.limits, options.seed)
+    started = time.perf_counter()
+    outcome, problems, missing = Outcome.RAN, [], ""
+    try:
+        machine.run()
+    except UnsupportedInstructionError as error:
+        outcome, problems, missing = Outcome.UNSUPPORTED, [str(error)], error.mnemonic
+    except LimitError as error:
+        outcome, problems = Outcome.LIMIT, [str(error)]
+    except EmulationError as error:
+        outcome, problems = Outcome.FAULT, [str(error)]
+    engine.finish()
+    seconds = time.perf_counter() - started
+    outputs = _outputs(launch)
+    if outcome is Outcome.RAN:
+        outcome, problems = _judge(manifest, outputs, expected)
+    return RunResult(
+        outcome,
+        outputs,
+        tuple(problems),
+        tuple(tally.notes),
+        fidelity(code.steps, tally, missing),
+        tally.instructions,
+        seconds,
+        missing,
+    )
+
+
+def _engine(code: Code, tally: Tally, options: RunOptions) -> Engine:
+    if options.engine == "reference" or options.watch is not None:
+        return ReferenceEngine(code, tally, options.poison, options.watch)
+    return CompiledEngine(code, tally, options.poison)
+
+
+def _meaning_of() -> MeaningOf:
+    from asmevo.semantics.meaning import meaning_of
+
+    return meaning_of
+
+
+def _judge(
+    manifest: LaunchManifest,
+    outputs: Mapping[str, Array],
+    expected: Mapping[str, Array] | None,
+) -> tuple[Outcome, list[str]]:
+    if expected is None:
+        problems, judged = compare_with_manifest(manifest, outputs)
+    else:
+        problems, judged = compare(manifest, outputs, expected), True
+    if problems:
+        return Outcome.DIFFERS, problems
+    return (Outcome.MATCHES if judged else Outcome.RAN), []
+
+
+def _outputs(launch: Launch) -> dict[str, Array]:
+    return {argument.name: _array(launch, argument) for argument in launch.manifest.buffers if argument.is_result}
+
+
+def _array(launch: Launch, argument: BufferArgument) -> Array:
+    raw = launch.memory.content(argument.name)
+    return np.frombuffer(raw, NUMPY_TYPES[argument.dtype]).reshape(argument.shape).copy()
+
+
+def fidelity(steps: list[Step], tally: Tally, missing: str) -> Fidelity:
+    """Counts of what ran, by mnemonic and exactness."""
+    counts: dict[Exactness, Counter[str]] = {each: Counter() for each in Exactness}
+    for step, times in zip(steps, tally.executed, strict=True):
+        if times:
+            counts[step.meaning.exactness][step.instruction.mnemonic] += times
+    if missing:
+        counts[Exactness.UNSUPPORTED][missing] += 1
+    return Fidelity(*(dict(sorted(counts[each].items())) for each in Exactness))

@@ -1,0 +1,516 @@
+"""Operands as the operation sees them: from printed operands and modifiers to expressions, and back.
+
+An instruction's meaning (pseudocode) speaks of S0, S1, D0. What stands between these and the registers is the
+same for all instructions and is written here once:
+
+* constants, see `constants`;
+* which bits of a register: true 16-bit halves (`v1.h`), `op_sel`, SDWA `src0_sel`;
+* which lane: DPP16 and DPP8 turn source 0 into an `OtherLane` and may switch the write of a lane off;
+* input modifiers: `sext`, `abs`, `neg` (these are operations on the sign bit and change nothing else);
+* output modifiers: `omod`, `clamp` (floating point to [0, 1], integers by saturation), and the place of the
+  result: half, SDWA `dst_sel` and `dst_unused`, and what becomes of the upper half of a register that gets a
+  16-bit result, which differs by generation.
+
+Sources: AMD's ISA guides (Vega, MI200, MI300, RDNA1..RDNA4: "DPP", "SDWA", "Input/Output modifiers"); for gfx8
+and gfx9, which leave upper halves zero or alone by instruction, LLVM's list `zeroesHigh16BitsOfDest`, derived from
+experiments.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from asmevo.program.instruction import Decoded, Operand
+from asmevo.program.registers import RegisterFile
+from asmevo.semantics.constants import (
+    WIDTH_FORMAT,
+    constant_value,
+    float_bits,
+    is_literal,
+    packed_constant,
+    unmarked,
+)
+from asmevo.semantics.constants import (
+    UnsupportedOperandError as UnsupportedOperandError,
+)
+from asmevo.semantics.expression import (
+    FORMATS,
+    Concat,
+    Const,
+    Expr,
+    Implicit,
+    Op,
+    OtherLane,
+    Result,
+    Select,
+    Slice,
+    Source,
+)
+
+# --- small builders -----------------------------------------------------------------------------------------
+
+LANE = Implicit(32, "lane")
+
+
+def constant(value: int, bits: int) -> Const:
+    """`value` modulo 2**bits."""
+    return Const(bits, value & ((1 << bits) - 1))
+
+
+def op(name: str, bits: int, *args: Expr, format: str = "") -> Op:
+    """An operation whose result has `bits` bits."""
+    return Op(bits, name, args, format)
+
+
+def resize(value: Expr, bits: int, signed: bool = False) -> Expr:
+    """The low bits of a value, or the value extended by zeros or its sign."""
+    if value.bits == bits:
+        return value
+    if value.bits > bits:
+        return Slice(bits, value, 0)
+    return Op(bits, "sext" if signed else "zext", (value,))
+
+
+def both(first: Expr | None, second: Expr | None) -> Expr | None:
+    """The conjunction of two conditions; None is "always"."""
+    if first is None or second is None:
+        return first or second
+    return op("and", 1, first, second)
+
+
+def lane_and(mask: int) -> Expr:
+    """Bits of this lane's number; 32 bits."""
+    return op("and", 32, LANE, constant(mask, 32))
+
+
+def table_entry(packed: int, entry_bits: int, place: Expr) -> Expr:
+    """Entry `place` (32 bits) of a table of 32 bits packed into one number, lowest first; 32 bits."""
+    amount = op("mul", 32, place, constant(entry_bits, 32))
+    return op("and", 32, op("lshr", 32, constant(packed, 32), amount), constant((1 << entry_bits) - 1, 32))
+
+
+# --- modifiers ----------------------------------------------------------------------------------------------
+
+
+def bit_list(decoded: Decoded, name: str) -> tuple[int, ...]:
+    """The entries of a modifier such as `op_sel:[0,1,1]`; empty when it is absent."""
+    text = decoded.modifier(name)
+    return tuple(int(part) for part in text.strip("[]").split(",")) if text else ()
+
+
+def source_position(decoded: Decoded, index: int) -> int:
+    """Which source operand printed operand `index` is: 0 for S0 and so on, negative for a destination."""
+    return index - decoded.info.defs
+
+
+def is_dpp(decoded: Decoded) -> bool:
+    """Whether source 0 comes from another lane."""
+    return any(m.name in ("row_mask", "bank_mask", "dpp8") for m in decoded.modifiers)
+
+
+def is_sdwa(decoded: Decoded) -> bool:
+    """Whether sources and result are bytes or words of registers."""
+    return any(m.name in ("src0_sel", "dst_sel") for m in decoded.modifiers)
+
+
+def is_packed(decoded: Decoded) -> bool:
+    """Whether `op_sel` has one entry a source and none for the result (the VOP3P encoding)."""
+    return decoded.info.encoding == "VOP3P"
+
+
+def _op_sel(decoded: Decoded, position: int) -> int:
+    chosen = bit_list(decoded, "op_sel")
+    return chosen[position] if 0 <= position < len(chosen) else 0
+
+
+def _writes_high_half(decoded: Decoded, operand: Operand) -> bool:
+    if operand.half:
+        return operand.half == "h"
+    chosen = bit_list(decoded, "op_sel")
+    return not is_packed(decoded) and len(chosen) > len(decoded.operands) - decoded.info.defs and chosen[-1] == 1
+
+
+# --- lanes (DPP) --------------------------------------------------------------------------------------------
+
+
+class _Selection:
+    """Where a DPP source comes from: the lane, and the condition under which that lane is there (None: always)."""
+
+    __slots__ = ("lane", "valid")
+
+    def __init__(self, lane: Expr, valid: Expr | None = None) -> None:
+        self.lane = lane
+        self.valid = valid
+
+
+def _less(a: Expr, limit: int) -> Expr:
+    return op("ult", 1, a, constant(limit, 32))
+
+
+def _plus(amount: int) -> Expr:
+    return op("add", 32, LANE, constant(amount, 32))
+
+
+def _row_selection(name: str, amount: int) -> _Selection | None:
+    in_row, row = lane_and(15), lane_and(~15)
+    if name == "row_shl":
+        return _Selection(_plus(amount), _less(in_row, 16 - amount))
+    if name == "row_shr":
+        return _Selection(_plus(-amount), op("ule", 1, constant(amount, 32), in_row))
+    if name == "row_ror":
+        turned = op("and", 32, _plus(-amount), constant(15, 32))
+        return _Selection(op("or", 32, row, turned))
+    if name in ("row_newbcast", "row_share"):
+        return _Selection(op("or", 32, row, constant(amount, 32)))
+    if name == "row_xmask":
+        return _Selection(op("xor", 32, LANE, constant(amount, 32)))
+    if name == "row_mirror":
+        return _Selection(op("xor", 32, LANE, constant(15, 32)))
+    if name == "row_half_mirror":
+        return _Selection(op("xor", 32, LANE, constant(7, 32)))
+    if name == "row_bcast":
+        block = 16 if amount == 15 else 32
+        last = op("sub", 32, lane_and(~(block - 1)), constant(1, 32))
+        return _Selection(last, op("ule", 1, constant(block, 32), LANE))
+    return None
+
+
+def _wave_selection(name: str, wave_size: int) -> _Selection | None:
+    last = constant(wave_size - 1, 32)
+    if name == "wave_shl":
+        return _Selection(_plus(1), op("ult", 1, LANE, last))
+    if name == "wave_shr":
+        return _Selection(_plus(-1), op("ult", 1, constant(0, 32), LANE))
+    if name == "wave_rol":
+        return _Selection(op("and", 32, _plus(1), last))
+    if name == "wave_ror":
+        return _Selection(op("and", 32, _plus(-1), last))
+    return None
+
+
+def _dpp_selection(decoded: Decoded) -> _Selection:
+    for name, value in decoded.modifiers:
+        if name == "quad_perm":
+            packed = sum(int(part) << 2 * place for place, part in enumerate(value.strip("[]").split(",")))
+            return _Selection(op("or", 32, lane_and(~3), table_entry(packed, 2, lane_and(3))))
+        if name == "dpp8":
+            packed = sum(int(part) << 3 * place for place, part in enumerate(value.strip("[]").split(",")))
+            return _Selection(op("or", 32, lane_and(~7), table_entry(packed, 3, lane_and(7))))
+        if name.startswith(("row_", "wave_")) and name != "row_mask":
+            found = _row_selection(name, int(value or "0", 0)) or _wave_selection(name, decoded.wave_size)
+            if found is not None:
+                return found
+    raise UnsupportedOperandError(f"{decoded.text}: unknown DPP control")
+
+
+def _fetches_inactive(decoded: Decoded) -> bool:
+    return decoded.modifier("fi") == "1"
+
+
+def lane_enabled(decoded: Decoded, lane: Expr) -> Expr:
+    """EXEC's bit of a lane, taken modulo the wave size; 1 bit."""
+    wave = decoded.wave_size
+    number = op("and", 32, lane, constant(wave - 1, 32))
+    return Slice(1, op("lshr", wave, Implicit(wave, "exec"), resize(number, wave)), 0)
+
+
+def _dpp_valid(decoded: Decoded) -> Expr | None:
+    """Whether the selected lane exists and may be read: it must be enabled unless `fi` is set."""
+    selection = _dpp_selection(decoded)
+    enabled = None if _fetches_inactive(decoded) else lane_enabled(decoded, selection.lane)
+    return both(selection.valid, enabled)
+
+
+def _reads_zero(decoded: Decoded) -> bool:
+    """Whether a lane that cannot be read counts as 0; otherwise the lane that wants it is not written."""
+    return decoded.modifier("dpp8") is not None or decoded.modifier("bound_ctrl") is not None
+
+
+def dpp_source(decoded: Decoded, index: int, bits: int, low: int) -> Expr:
+    """Bits of printed operand `index` in the lane that DPP selects, 0 where there is none."""
+    fetched = OtherLane(bits, index, low, _dpp_selection(decoded).lane)
+    valid = _dpp_valid(decoded)
+    return fetched if valid is None else Select(bits, valid, fetched, constant(0, bits))
+
+
+@cache
+def lane_writes(decoded: Decoded) -> Expr | None:
+    """The 1-bit condition under which DPP lets this lane be written; None when it always is.
+
+    Switched off are lanes outside `row_mask` or `bank_mask`, and, without `bound_ctrl`, lanes whose source lane
+    does not exist or is disabled.
+    """
+    if not is_dpp(decoded):
+        return None
+    condition: Expr | None = None
+    for name, shift in (("row_mask", 4), ("bank_mask", 2)):
+        mask = int(decoded.modifier(name) or "0xf", 0)
+        if mask != 15:
+            place = op("and", 32, op("lshr", 32, LANE, constant(shift, 32)), constant(3, 32))
+            condition = both(condition, Slice(1, table_entry(mask, 1, place), 0))
+    if not _reads_zero(decoded):
+        condition = both(condition, _dpp_valid(decoded))
+    return condition
+
+
+# --- sources ------------------------------------------------------------------------------------------------
+
+_SDWA_PARTS = {"BYTE_0": (0, 8), "BYTE_1": (8, 8), "BYTE_2": (16, 8), "BYTE_3": (24, 8)} | {
+    "WORD_0": (0, 16),
+    "WORD_1": (16, 16),
+    "DWORD": (0, 32),
+}
+
+
+def _sdwa_source(decoded: Decoded, index: int, bits: int, part: str) -> Expr:
+    low, width = _SDWA_PARTS[part]
+    whole = Source(32, index)
+    picked = Slice(width, whole, low) if width < 32 else whole
+    return resize(picked, bits, signed=decoded.operands[index].text.startswith("sext("))
+
+
+def _special_value(operand: Operand, bits: int, wave_size: int) -> Expr | None:
+    """Values that are neither registers of a file nor numbers."""
+    name = unmarked(operand.text)
+    if name in ("src_scc", "scc"):
+        return resize(Implicit(1, "scc"), bits)
+    if name in ("src_shared_base", "src_private_base"):
+        return resize(Implicit(64, name.removeprefix("src_")), bits)
+    if name in ("src_vccz", "src_execz"):
+        mask = Implicit(wave_size, name.removeprefix("src_").removesuffix("z"))
+        return resize(op("eq", 1, mask, constant(0, wave_size)), bits)
+    return None
+
+
+def raw(decoded: Decoded, index: int, bits: int, format: str = "", high: bool | None = None) -> Expr:
+    """Printed operand `index` with constants expanded, half, SDWA part and DPP lane selected, no neg/abs.
+
+    `high` chooses the half for 16-bit values and overrides `op_sel`. Raises UnsupportedOperandError.
+    """
+    operand = decoded.operands[index]
+    position = source_position(decoded, index)
+    special = _special_value(operand, bits, decoded.wave_size)
+    if special is not None:
+        return special
+    if high is None:
+        high = bits == 16 and (operand.half == "h" if operand.half else _op_sel(decoded, position) == 1)
+    if operand.registers is None:
+        if high and is_literal(unmarked(operand.text)):
+            return constant(constant_value(decoded, operand.text, 32) >> 16, bits)
+        return constant(constant_value(decoded, operand.text, bits, format), bits)
+    low = 16 if high else 0
+    part = decoded.modifier(f"src{position}_sel")
+    if part is not None:
+        return _sdwa_source(decoded, index, bits, part)
+    if position == 0 and is_dpp(decoded):
+        return dpp_source(decoded, index, bits, low)
+    available = operand.registers.bits - low
+    if bits > available:
+        return resize(Source(available, index, low), bits)
+    return Source(bits, index, low)
+
+
+def modified(operand: Operand, value: Expr, format: str) -> Expr:
+    """`abs` and `neg` of an operand applied to its value; without a format by the value's width."""
+    format = format if format in FORMATS else WIDTH_FORMAT.get(value.bits, "")
+    if operand.absolute:
+        value = op("fabs", value.bits, value, format=format)
+    if operand.negated:
+        value = op("fneg", value.bits, value, format=format)
+    return value
+
+
+def source(decoded: Decoded, index: int, bits: int, format: str = "") -> Expr:
+    """The value of printed operand `index` as the operation sees it, `bits` wide.
+
+    Half, `op_sel`, SDWA part and DPP lane are selected, then `sext`, `abs` and `neg` applied. `format` is the
+    floating-point format that the operation reads it in, "" for integers and plain bits. Of a packed operation
+    this is the low half; see `packed_source`. Raises UnsupportedOperandError.
+    """
+    return modified(decoded.operands[index], raw(decoded, index, bits, format), format)
+
+
+def packed_source(decoded: Decoded, index: int, half: int, bits: int = 16, format: str = "") -> Expr:
+    """What half `half` (0 low, 1 high) of a packed operation reads of printed operand `index`.
+
+    `op_sel` chooses for the low half, `op_sel_hi` (1 when not printed) for the high one; `neg_lo` and `neg_hi`
+    negate. `bits` is 16 for f16, bf16 and 16-bit integers, 32 for packed f32 of two registers.
+    """
+    position = source_position(decoded, index)
+    name, default = ("op_sel_hi", 1) if half else ("op_sel", 0)
+    chosen = bit_list(decoded, name)
+    place = chosen[position] if 0 <= position < len(chosen) else default
+    operand = decoded.operands[index]
+    value: Expr
+    if operand.registers is None:
+        if bits == 16:
+            value = constant(packed_constant(decoded, operand.text, format) >> 16 * place, 16)
+        else:
+            # Compilers always read the lower one; what the upper one would give is not documented.
+            if place:
+                raise UnsupportedOperandError(f"{decoded.text}: upper half of a 32-bit constant")
+            value = constant(constant_value(decoded, operand.text, bits, format), bits)
+    elif position == 0 and is_dpp(decoded):
+        value = dpp_source(decoded, index, bits, bits * place)
+    elif operand.registers.bits < bits * (place + 1) or _scalar_serves_both(decoded, operand, bits):
+        value = Source(bits, index, 0)
+    else:
+        value = Source(bits, index, bits * place)
+    negated = bit_list(decoded, "neg_hi" if half else "neg_lo")
+    if format and 0 <= position < len(negated) and negated[position]:
+        value = op("fneg", bits, value, format=format)
+    return modified(operand, value, format)
+
+
+def _scalar_serves_both(decoded: Decoded, operand: Operand, bits: int) -> bool:
+    """gfx1250 reads only the lower of a scalar pair and uses it for both elements of packed f32."""
+    return bits == 32 and decoded.family == "gfx1250" and _is_scalar(operand)
+
+
+# --- results ------------------------------------------------------------------------------------------------
+
+_OMOD = {("mul", "2"): 2.0, ("mul", "4"): 4.0, ("div", "2"): 0.5}
+
+
+def shaped(decoded: Decoded, value: Expr, format: str) -> Expr:
+    """`omod` and floating-point `clamp` applied to a result."""
+    for name, amount in decoded.modifiers:
+        factor = _OMOD.get((name, amount))
+        if factor is not None and format:
+            other = constant(float_bits(factor, format), value.bits)
+            value = op("fmul", value.bits, value, other, format=format)
+    if format and decoded.modifier("clamp") is not None:
+        value = op("fclamp", value.bits, value, format=format)
+    return value
+
+
+_RESULT_TYPE = re.compile(r"_(i|u)(?:8|16|24|32|64)(?:_|$)")
+
+
+def result_is_signed(mnemonic: str) -> bool:
+    """Whether an integer operation saturates as a signed one: the first type in its name says so."""
+    found = _RESULT_TYPE.search(mnemonic)
+    return found is not None and found[1] == "i"
+
+
+def _exact(value: Expr, bits: int, signed: bool) -> Expr:
+    """Sums and products once more in `bits` bits, where nothing wraps; what they are made of is extended.
+
+    An extension is taken as it stands: what it extends may have been cut on purpose.
+    """
+    if isinstance(value, Op) and value.name in ("add", "sub", "mul"):
+        return Op(bits, value.name, tuple(_exact(arg, bits, signed) for arg in value.args))
+    if isinstance(value, Select):
+        branches = (_exact(branch, bits, signed) for branch in (value.then, value.other))
+        return Select(bits, value.condition, *branches)
+    if isinstance(value, Op) and value.name in ("zext", "sext"):
+        return resize(value.args[0], bits, value.name == "sext")
+    return resize(value, bits, signed)
+
+
+def saturated(value: Expr, bits: int, signed: bool) -> Expr:
+    """An integer result with `clamp`: sums, differences and products do not wrap but stop at the ends of the range.
+
+    `value` may be as wide as the result (the operations at its root are then repeated in twice the width) or
+    wider (it is taken as the exact, signed result).
+    """
+    if isinstance(value, Slice) and value.low == 0 and value.bits == bits:
+        value = value.value  # cut to the result's width
+    wide = max(2 * bits, value.bits) + 4
+    exact = _exact(value, wide, signed) if value.bits <= bits or isinstance(value, Op) else resize(value, wide, True)
+    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+    bounded = op("smin", wide, op("smax", wide, exact, constant(low, wide)), constant(high, wide))
+    return Slice(bits, bounded, 0)
+
+
+_ZEROING_FAMILIES = frozenset({"gfx8", "gfx9", "gfx90a", "gfx940"})
+# From gfx9 on these leave the other half of the register alone, before gfx10 all others set it to zero.
+_KEEPS_HALF_GFX9 = re.compile(
+    r"^v_((mad|fma|div_fixup|mac|fmac|madak|madmk|fmaak|fmamk)_f16|mad_[iu]16|(min3|max3|med3)_[fiu]16|(add|sub)_i16"
+    r"|(mad|fma)_mix(lo|hi)_f16|interp_p2_f16|cvt_pk_(fp8|bf8)_f32|cvt_sr_.*)(_e32|_e64|_dpp|_sdwa)?$"
+)
+
+
+def upper_half_becomes_zero(decoded: Decoded) -> bool:
+    """Whether a 16-bit vector result clears the upper half of its register rather than keep it."""
+    if decoded.family not in _ZEROING_FAMILIES:
+        return False
+    return decoded.family == "gfx8" or _KEEPS_HALF_GFX9.match(decoded.mnemonic) is None
+
+
+def _sdwa_result(decoded: Decoded, index: int, value: Expr, part: str) -> Expr:
+    low, width = _SDWA_PARTS[part]
+    unused = decoded.modifier("dst_unused") or "UNUSED_PAD"
+    if width == 32:
+        return resize(value, 32, signed=unused == "UNUSED_SEXT")
+    placed = resize(value, width)
+    above = 32 - low - width
+    parts: list[Expr] = []
+    if low:
+        parts.append(Source(low, index) if unused == "UNUSED_PRESERVE" else constant(0, low))
+    parts.append(placed)
+    if above and unused == "UNUSED_PRESERVE":
+        parts.append(Source(above, index, low + width))
+    elif above and unused == "UNUSED_SEXT":
+        parts.append(Slice(above, resize(Slice(1, placed, width - 1), above, signed=True), 0))
+    elif above:
+        parts.append(constant(0, above))
+    return Concat(32, tuple(parts))
+
+
+def _is_scalar(operand: Operand) -> bool:
+    vector = (RegisterFile.VGPR, RegisterFile.AGPR)
+    return operand.registers is not None and operand.registers.file not in vector
+
+
+def allowed_bit(decoded: Decoded, bit: Expr) -> Expr:
+    """This lane's bit of a mask result: 0 where DPP switches the lane off, as where EXEC does."""
+    allowed = lane_writes(decoded)
+    return bit if allowed is None else op("and", 1, bit, allowed)
+
+
+def place(decoded: Decoded, index: int, value: Expr) -> Result:
+    """A finished value on its way into printed destination `index`: half, SDWA part, DPP write condition."""
+    operand = decoded.operands[index]
+    if value.bits == 1:
+        return Result("mask", allowed_bit(decoded, value), index)
+    low = 0
+    part = decoded.modifier("dst_sel")
+    if part is not None:
+        value = _sdwa_result(decoded, index, value, part)
+    elif value.bits == 16:
+        if _writes_high_half(decoded, operand):
+            low = 16
+        elif _is_scalar(operand) or upper_half_becomes_zero(decoded):
+            value = resize(value, 32)
+    elif value.bits < 32:
+        value = resize(value, 32)
+    allowed = lane_writes(decoded)
+    if allowed is not None:
+        value = Select(value.bits, allowed, value, Source(value.bits, index, low))
+    return Result("operand", value, index, low)
+
+
+def finish(decoded: Decoded, index: int, value: Expr, format: str = "") -> Result:
+    """The result for printed destination `index`.
+
+    `format` is the value's floating-point format, "" for integers. Applied are `omod` and `clamp`, then half or
+    SDWA placement, the generation's rule for the upper half of 16-bit results, and DPP's write condition (lanes
+    that it switches off keep their old value). A 1-bit value is a lane mask: lanes that are switched off get 0.
+    An integer value may be wider than the register only with `clamp`: it is then the exact result. A result
+    printed as `null` is a Result like others; nothing is written.
+    """
+    if value.bits == 1:
+        return place(decoded, index, value)
+    if format:
+        return place(decoded, index, shaped(decoded, value, format))
+    if decoded.modifier("clamp") is not None:
+        width = _destination_bits(decoded, index, value)
+        value = saturated(value, width, result_is_signed(decoded.mnemonic))
+    return place(decoded, index, value)
+
+
+def _destination_bits(decoded: Decoded, index: int, value: Expr) -> int:
+    registers = decoded.operands[index].registers
+    return min(value.bits, registers.bits if registers is not None else value.bits)
