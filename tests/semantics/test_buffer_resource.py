@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from asmevo.semantics.buffer_resource import Element, Resource
 from asmevo.semantics.evaluate import evaluate
@@ -59,22 +58,22 @@ class Case:
         raise AssertionError("nothing loaded")
 
 
-_SMALL = st.integers(0, 100)
-cases = st.builds(
-    Case,
-    stride=st.sampled_from([0, 0, 4, 16, 32, 100]),
-    records=st.sampled_from([0, 1, 3, 40, 1000, 0xFFFFFFFF]),
-    swizzle=st.integers(0, 3),
-    element=st.integers(0, 3),
-    group=st.integers(0, 3),
-    add_tid=st.integers(0, 1),
-    more_stride=st.sampled_from([0, 0, 1, 2]),
-    mode=st.integers(0, 3),
-    index=_SMALL,
-    offset=st.one_of(_SMALL, st.just(0xFFFFFFF8)),
-    scalar=_SMALL,
-    lane=st.integers(0, 63),
-)
+def random_case(rng: random.Random) -> Case:
+    """Numbers around the edges of small buffers."""
+    return Case(
+        stride=rng.choice([0, 0, 4, 16, 32, 100]),
+        records=rng.choice([0, 3, 40, 40, 1000, 0xFFFFFFFF]),
+        swizzle=rng.randrange(4),
+        element=rng.randrange(4),
+        group=rng.randrange(4),
+        add_tid=rng.randrange(2),
+        more_stride=rng.choice([0, 0, 1, 2]),
+        mode=rng.randrange(4),
+        index=rng.choice([0, 1, 2, 3, 39, 40, rng.randrange(100)]),
+        offset=rng.choice([rng.randrange(20), rng.randrange(100), 0xFFFFFFF8]),
+        scalar=rng.choice([0, 1, 3, 5, 40, 41]),
+        lane=rng.randrange(64),
+    )
 
 
 def stride_of(case: Case, family: str) -> int:
@@ -131,11 +130,9 @@ def test_formulas_of_the_manuals(family: str, has_index: bool) -> None:
     element = Element(Resource(0, family), index, resize(Source(32, 2), 64), resize(Source(32, 3), 64))
     forms = [(start, element.address(start), element.in_bounds(start, 4)) for start in (0, 4, 12)]
 
-    @settings(max_examples=200, deadline=None, derandomize=True)
-    @given(case=cases)
-    def check(case: Case) -> None:
+    rng = random.Random(family)
+    for _ in range(400):
+        case = random_case(rng)
         for start, address, in_bounds in forms:
-            assert evaluate(address, case) == expected_address(case, family, has_index, start)
-            assert bool(evaluate(in_bounds, case)) == expected_bounds(case, family, has_index, start)
-
-    check()
+            assert evaluate(address, case) == expected_address(case, family, has_index, start), case
+            assert bool(evaluate(in_bounds, case)) == expected_bounds(case, family, has_index, start), case

@@ -15,9 +15,9 @@ from asmevo.program.decode import DecodingContext
 from asmevo.program.instruction import Decoded
 from asmevo.program.registers import NAMED_SPANS, RegisterFile, span
 from asmevo.semantics import control, memory
+from asmevo.semantics.constants import constant_value
 from asmevo.semantics.evaluate import evaluate
 from asmevo.semantics.expression import Access, AccessKind, Expr, Meaning, Result, Scope, Space
-from asmevo.semantics.operands import constant_value
 
 _FILES = {"v": RegisterFile.VGPR, "a": RegisterFile.AGPR, "s": RegisterFile.SGPR}
 

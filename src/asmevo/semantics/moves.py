@@ -80,7 +80,7 @@ def load(
     """Accesses and result of a load into printed operand `index`."""
     accesses = tuple(Access(AccessKind.LOAD, space, piece.address, piece.size, piece.in_bounds) for piece in pieces)
     parts = tuple(Loaded(piece.bits, place) for place, piece in enumerate(pieces))
-    value = parts[0] if len(parts) == 1 else Concat(width.bits, parts)
+    value: Expr = parts[0] if len(parts) == 1 else Concat(width.bits, parts)
     value = resize(value, width.register_bits, width.signed)
     return accesses, (Result("operand", value, index, HALF_BITS if width.half == "h" else 0),)
 

@@ -25,11 +25,13 @@ _DUAL = "v_dual_"
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A pseudocode text, and where it is from in words. `same` is names.yaml's word for written ones."""
+    """A pseudocode text, and where it is from in words.
+
+    `same` says of a text of this project that it computes what AMD's own does.
+    """
 
     source: str
     text: str
-    written: bool = False
     same: bool = False
 
 
@@ -73,7 +75,7 @@ def written(family: str) -> dict[str, Text]:
         for kind in rule.get("types", ("",)):
             for name, text in rule["texts"].items():
                 name, text = name.replace("{t}", kind), text.replace("{t}", kind)
-                found[name] = Text(f"written: {name}", text, True, rule["same"])
+                found[name] = Text(f"written: {name}", text, rule["same"])
     return found
 
 
