@@ -6,14 +6,17 @@ import math
 import random
 import struct
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from one_lane import Lane, decoded, execute, f16, f32, f64, from_f32, from_f64, results
 
+from asmevo.program.decode import DecodingContext, decode_code
 from asmevo.semantics import naming, parsing
 from asmevo.semantics.expression import Control, Exactness, Scope
 from asmevo.semantics.meaning import interpreted, meaning_of
+from asmevo.target import load_target
 
 ONES = 0xFFFFFFFF
 NAN = 0x7FC00000
@@ -466,6 +469,28 @@ def test_the_written_modules_come_first():
 def test_a_meaning_is_made_once():
     instruction, context = decoded("v_add_f32_e32 v0, v1, v2", "gfx942")
     assert meaning_of(instruction, context) is meaning_of(instruction, context)
+
+
+@pytest.mark.parametrize("gpu", ["gfx906", "gfx950", "gfx1100", "gfx1201"])
+def test_any_words_have_a_meaning_or_a_reason(gpu):
+    """Random machine code: most is no instruction, or one with fields that no compiler writes."""
+    target = load_target(gpu)
+    context = DecodingContext(target, target.default_wave_size)
+    source = random.Random(gpu)
+    outcomes = set()
+    for instruction in decode_code(source.randbytes(16_000), context):
+        meaning = meaning_of(instruction, context)
+        outcomes.add(meaning.exactness)
+        assert meaning.source
+        assert meaning.exactness is not Exactness.UNSUPPORTED or not meaning.results
+    assert len(outcomes) > 1
+
+
+def test_operands_that_llvm_calls_invalid_are_refused():
+    instruction, context = decoded("v_add_f32_e32 v0, v1, v2", "gfx950")
+    assert meaning_of(instruction, context).exactness is Exactness.EXACT
+    marked = replace(instruction, text="v_add_f32_e32 v0, s1/*Invalid register*/, v2")
+    assert meaning_of(marked, context).exactness is Exactness.UNSUPPORTED
 
 
 def test_names_differ_by_generation():

@@ -78,8 +78,17 @@ class _AccessWriter:
                 b.store(word, self._word(b, number), align=4)
         else:
             words = [b.load(self._word(b, number), align=4) for number in range(count)]
+            if lanes is None:
+                self._leave_unless(b, active)
             code.store(places, helper.size, words, who)
         b.ret(ir.Constant(I64, 0))
+
+    def _leave_unless(self, b: Any, active: Any) -> None:
+        """A single lane that is switched off stores nothing; vectors have masks for that."""
+        leave, go_on = self.function.append_basic_block("leave"), self.function.append_basic_block("go_on")
+        b.cbranch(active, go_on, leave)
+        ir.IRBuilder(leave).ret(ir.Constant(I64, 0))
+        b.position_at_end(go_on)
 
     def _inputs(self, b: Any, lanes: int | None) -> tuple[Any, Any, Any]:
         if lanes is None:

@@ -45,6 +45,9 @@ from asmevo.target.opcodes import OpcodeInfo, opcode_info
 APPROXIMATE_OPERATIONS = frozenset({"frcp", "frsq", "fsqrt", "fexp2", "flog2", "fsin", "fcos"})
 """Operations whose results AMD gives an error bound for instead of a rule; here they are rounded correctly."""
 
+_INVALID = "/*Invalid"
+"""How LLVM's disassembler marks operands of encodings that no assembler writes."""
+
 _CACHE: dict[Decoded, Meaning] = {}
 
 
@@ -59,6 +62,8 @@ def meaning_of(decoded: Decoded, context: DecodingContext) -> Meaning:
 def _meaning(decoded: Decoded, context: DecodingContext) -> Meaning:
     if "unknown" in decoded.flags:
         return _unsupported(decoded, "no such instruction is known")
+    if _INVALID in decoded.text:
+        return _unsupported(decoded, "an operand that the instruction cannot have")
     try:
         if "::" in decoded.text:
             return _dual(decoded, context)
@@ -69,6 +74,8 @@ def _meaning(decoded: Decoded, context: DecodingContext) -> Meaning:
         return _from_pseudocode(decoded, context)
     except (MeaninglessError, operands.UnsupportedOperandError, parsing.PseudocodeError) as error:
         return _unsupported(decoded, str(error))
+    except LookupError:  # a table of a written module ends before what the fields ask for
+        return _unsupported(decoded, "fields beyond what the instruction has")
 
 
 @cache
