@@ -12,6 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = Path("demo")
+LAUNCH = "examples/kernels/gemm_bias_silu.launch.json"
 
 
 def asmevo(*arguments: str) -> None:
@@ -26,7 +27,7 @@ def improve(source: str, name: str) -> None:
     """One kernel through all of it; what was text comes back as text, and either way both forms are left."""
     patch, text, binary = (str(OUT / f"{name}{ending}") for ending in (".patch", ".s", ".hsaco"))
     asmevo("inspect", source)
-    asmevo("optimize", source, "-o", patch, "--budget", "20", "--ledger", str(OUT / "runs"))
+    asmevo("optimize", source, "-o", patch, "--budget", "20", "--launch", LAUNCH, "--ledger", str(OUT / "runs"))
     if source.endswith(".s"):
         asmevo("apply", patch, source, "-o", text)
         asmevo("asm", text, "-o", binary)
@@ -34,6 +35,7 @@ def improve(source: str, name: str) -> None:
         asmevo("apply", patch, source, "-o", binary)
         asmevo("disasm", binary, "-o", text)
     asmevo("check", binary)
+    asmevo("run", binary, "--launch", LAUNCH)
     asmevo("inspect", binary)
 
 

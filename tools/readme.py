@@ -18,11 +18,13 @@ from asmevo.target import load_target, target_names, walk
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 KERNEL = ROOT / "tests" / "data" / "kernels" / "gfx942" / "matmul_f16.hsaco"
+LAUNCH = ROOT / "tests" / "data" / "launches" / "matmul_f16.json"
 SESSION = (
     ("inspect", "matmul_f16.hsaco"),
-    ("optimize", "matmul_f16.hsaco", "-o", "matmul.patch", "--budget", "30"),
+    ("optimize", "matmul_f16.hsaco", "-o", "matmul.patch", "--budget", "30", "--launch", "matmul_f16.json"),
     ("apply", "matmul.patch", "matmul_f16.hsaco", "-o", "matmul_fast.hsaco"),
-    ("inspect", "matmul_fast.hsaco"),
+    ("check", "matmul_fast.hsaco"),
+    ("run", "matmul_fast.hsaco", "--launch", "matmul_f16.json"),
 )
 
 
@@ -30,7 +32,8 @@ def session() -> str:
     """The commands with what they printed."""
     parts = []
     with tempfile.TemporaryDirectory() as work:
-        (Path(work) / KERNEL.name).write_bytes(KERNEL.read_bytes())
+        for file in (KERNEL, LAUNCH):
+            (Path(work) / file.name).write_bytes(file.read_bytes())
         for command in SESSION:
             done = subprocess.run(
                 [sys.executable, "-m", "asmevo", *command], cwd=work, capture_output=True, text=True, check=True

@@ -31,6 +31,7 @@ from asmevo.emulator.native_memory import MemoryCode
 from asmevo.emulator.native_state import I1, I32, I64, I64_POINTER, Slot
 from asmevo.emulator.wave import EXEC, FLAT_SCRATCH, M0, MODE, SCC, VCC, VECTOR_UNITS
 from asmevo.program.registers import RegisterFile, RegisterSpan
+from asmevo.semantics.constants import constant_value
 from asmevo.semantics.expression import (
     Access,
     AccessKind,
@@ -52,7 +53,6 @@ from asmevo.semantics.expression import (
 from asmevo.semantics.float_mode import FloatMode
 from asmevo.semantics.lane_code import LaneCode, broadcast, lanes_of
 from asmevo.semantics.lowering import Lowering, bits_to_mask, mask_to_bits
-from asmevo.semantics.operands import constant_value
 
 GO_ON, TAKEN, STOPPED = 0, 1, 2
 

@@ -22,6 +22,7 @@ from asmevo.emulator.narrowing import piece
 from asmevo.emulator.wave import EXEC, FLAT_SCRATCH, M0, MODE, SCC, VCC, VECTOR_UNITS, Wave
 from asmevo.program.instruction import Decoded
 from asmevo.program.registers import RegisterFile, RegisterSpan
+from asmevo.semantics.constants import constant_value
 from asmevo.semantics.expression import (
     Access,
     AccessKind,
@@ -44,7 +45,6 @@ from asmevo.semantics.expression import (
     Space,
 )
 from asmevo.semantics.float_mode import FloatMode
-from asmevo.semantics.operands import constant_value
 
 Lanes = NDArray[Any]
 Execute = Callable[[Wave, int], int]

@@ -1,0 +1,304 @@
+"""Small hand-written kernels on both engines: control flow, lanes, LDS, barriers, atomics, faults, limits.
+
+Expected results are worked out by hand in numpy or in the assertion itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asmevo.emulator import Limits, Outcome, RunOptions, RunResult, parse_manifest, run
+from asmevo.emulator import compiled as compiled_module
+from asmevo.program import read_program
+from asmevo.toolchain import Processor, toolchain
+
+ENGINES = ["reference", "compiled"]
+
+_METADATA = """
+.amdgpu_metadata
+amdhsa.version: [1, 2]
+amdhsa.kernels:
+  - .name: k
+    .symbol: k.kd
+    .kernarg_segment_size: 16
+    .kernarg_segment_align: 8
+    .group_segment_fixed_size: 256
+    .private_segment_fixed_size: 0
+    .wavefront_size: 64
+    .sgpr_count: 32
+    .vgpr_count: 16
+    .max_flat_workgroup_size: 256
+    .args:
+      - {.offset: 0, .size: 8, .value_kind: global_buffer, .address_space: global}
+      - {.offset: 8, .size: 4, .value_kind: by_value}
+.end_amdgpu_metadata
+"""
+
+
+def program(body: str) -> Any:
+    """A gfx942 kernel with the buffer's address in s[4:5], n in s6, the workgroup in s8, the lane's place in v0."""
+    text = f"""
+.amdgcn_target "amdgcn-amd-amdhsa--gfx942"
+.text
+.globl k
+.p2align 8
+.type k,@function
+k:
+  s_mov_b32 s8, s2
+  s_load_dwordx2 s[4:5], s[0:1], 0x0
+  s_load_dword s6, s[0:1], 0x8
+  v_and_b32_e32 v0, 0x3ff, v0
+  v_lshlrev_b32_e32 v1, 2, v0
+  s_waitcnt lgkmcnt(0)
+{body}
+  s_endpgm
+.size k, .-k
+.rodata
+.p2align 6
+.amdhsa_kernel k
+  .amdhsa_user_sgpr_count 2
+  .amdhsa_user_sgpr_kernarg_segment_ptr 1
+  .amdhsa_group_segment_fixed_size 256
+  .amdhsa_next_free_vgpr 16
+  .amdhsa_next_free_sgpr 32
+  .amdhsa_accum_offset 16
+.end_amdhsa_kernel
+{_METADATA}
+"""
+    image = toolchain().link(toolchain().assemble(text, Processor("gfx942")))
+    return read_program(image, "test.hsaco")
+
+
+def launch(
+    body: str,
+    engine: str,
+    n: int = 0,
+    items: int = 64,
+    groups: int = 1,
+    init: dict[str, Any] | None = None,
+    **options: Any,
+) -> RunResult:
+    """Runs a kernel on a buffer `out` of 256 u32 that starts as zeros."""
+    buffer = {"name": "out", "kind": "buffer", "dtype": "u32", "shape": [256], "init": init or {"kind": "zeros"}}
+    manifest = parse_manifest(
+        {
+            "symbol": "k",
+            "groups": [groups, 1, 1],
+            "workgroup": [items, 1, 1],
+            "arguments": [buffer, {"name": "n", "kind": "scalar", "dtype": "u32", "value": n}],
+        }
+    )
+    made = program(body)
+    return run(made, made.kernel("k"), manifest, options=RunOptions(engine=engine, **options))  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def _compile_everything(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setattr(compiled_module, "_COLD_RUNS", 0)
+    monkeypatch.setenv("ASMEVO_CACHE", str(tmp_path))
+
+
+def good(result: RunResult) -> Any:
+    assert result.outcome is Outcome.RAN, result.problems
+    return result.outputs["out"]
+
+
+STORE = "  global_store_dword v1, v2, s[4:5]\n"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_loop_counts(engine: str) -> None:
+    body = """
+  s_mov_b32 s7, 0
+  v_mov_b32_e32 v2, 0
+loop:
+  v_add_u32_e32 v2, v2, v0
+  s_add_u32 s7, s7, 1
+  s_cmp_lt_u32 s7, s6
+  s_cbranch_scc1 loop
+"""
+    result = launch(body + STORE, engine, n=100)
+    assert good(result)[:64].tolist() == [100 * lane for lane in range(64)]
+    assert result.instructions == 6 + 2 + 4 * 100 + 2
+    assert result.fidelity.exact["v_add_u32_e32"] == 100
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_lanes_go_their_own_ways(engine: str) -> None:
+    """Each lane halves its number until it is zero and counts the steps."""
+    body = """
+  v_mov_b32_e32 v3, v0
+  v_mov_b32_e32 v2, 0
+  s_mov_b64 s[10:11], exec
+loop:
+  v_cmp_ne_u32_e32 vcc, 0, v3
+  s_and_b64 exec, exec, vcc
+  s_cbranch_execz done
+  v_lshrrev_b32_e32 v3, 1, v3
+  v_add_u32_e32 v2, 1, v2
+  s_branch loop
+done:
+  s_mov_b64 exec, s[10:11]
+"""
+    assert good(launch(body + STORE, engine))[:64].tolist() == [lane.bit_length() for lane in range(64)]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_masked_lanes_keep_registers_and_memory(engine: str) -> None:
+    body = """
+  v_mov_b32_e32 v2, 7
+  s_mov_b64 exec, 0xff00
+  v_mov_b32_e32 v2, 9
+  s_mov_b64 exec, 0x0ff0
+"""
+    got = good(launch(body + STORE, engine))
+    assert got[:16].tolist() == [0] * 4 + [7] * 4 + [9] * 4 + [0] * 4
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_waves_exchange_through_lds_at_a_barrier(engine: str, seed: int) -> None:
+    """Four waves' leaders write their number; after the barrier everyone reads the next wave's."""
+    body = """
+  v_lshrrev_b32_e32 v3, 6, v0
+  v_lshlrev_b32_e32 v4, 2, v3
+  v_add_u32_e32 v5, 10, v3
+  ds_write_b32 v4, v5
+  s_waitcnt lgkmcnt(0)
+  s_barrier
+  v_add_u32_e32 v4, 4, v4
+  v_and_b32_e32 v4, 15, v4
+  ds_read_b32 v2, v4
+  s_waitcnt lgkmcnt(0)
+"""
+    got = good(launch(body + STORE, engine, items=256, seed=seed))
+    assert got.tolist() == [10 + (item // 64 + 1) % 4 for item in range(256)]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_atomics_of_all_waves_and_groups_add_up(engine: str) -> None:
+    body = """
+  v_mov_b32_e32 v2, 0
+  v_add_u32_e32 v3, 1, v0
+  global_atomic_add v2, v3, s[4:5] offset:16
+"""
+    assert good(launch(body, engine, items=128, groups=3))[4] == 3 * sum(range(1, 129))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_atomic_gives_each_lane_the_value_before(engine: str) -> None:
+    body = """
+  v_mov_b32_e32 v4, 0
+  v_mov_b32_e32 v3, 1
+  v_mov_b32_e32 v5, 0x3fc
+  global_atomic_add v2, v5, v3, s[4:5] sc0
+  s_waitcnt vmcnt(0)
+"""
+    assert good(launch(body + STORE, engine))[:64].tolist() == list(range(64))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_lanes_read_each_other(engine: str) -> None:
+    body = """
+  v_mov_b32_e32 v2, v0
+  s_nop 4
+  v_mov_b32_dpp v2, v2 quad_perm:[3,2,1,0] row_mask:0xf bank_mask:0xf
+  v_readlane_b32 s9, v2, 5
+  v_add_u32_e32 v2, s9, v2
+"""
+    assert good(launch(body + STORE, engine))[:64].tolist() == [6 + (lane ^ 3) for lane in range(64)]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_store_behind_the_buffer_names_instruction_lane_and_address(engine: str) -> None:
+    body = "  v_mov_b32_e32 v2, 1\n  s_nop 0\n  global_store_dword v1, v2, s[4:5] offset:900\n"
+    result = launch(body, engine)
+    assert result.outcome is Outcome.FAULT
+    (problem,) = result.problems
+    assert "k: instruction 8 `global_store_dword v1, v2, s[4:5] offset:900`" in problem
+    assert "(workgroup [0, 0, 0], wave 0): lane 31 writes 4 bytes at 0x" in problem
+    assert "0 bytes behind the end of out (1024 bytes)" in problem
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_lds_beyond_what_the_kernel_declared(engine: str) -> None:
+    result = launch("  v_lshlrev_b32_e32 v4, 3, v0\n  ds_write_b32 v4, v0\n", engine)
+    assert result.outcome is Outcome.FAULT
+    assert (
+        "lane 32 writes 4 bytes at 0x100: outside of every buffer; 0 bytes behind the end of LDS" in result.problems[0]
+    )
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_unwritten_memory_is_noted_or_refused(engine: str) -> None:
+    body = "  global_load_dword v2, v1, s[4:5]\n  s_waitcnt vmcnt(0)\n"
+    init = {"kind": "unwritten"}
+    noted = launch(body, engine, init=init)
+    assert noted.outcome is Outcome.RAN
+    assert any("reads 4 bytes at" in note and "nobody wrote" in note for note in noted.notes)
+    refused = launch(body, engine, init=init, poison="error")
+    assert refused.outcome is Outcome.FAULT
+    assert "instruction 6 `global_load_dword" in refused.problems[0]
+    written = launch("  v_mov_b32_e32 v2, 3\n" + STORE + body, engine, init=init, poison="error")
+    assert written.outcome is Outcome.RAN, written.problems
+    assert launch(body, engine, init=init, poison="ignore").notes == ()
+
+
+def test_registers_that_nobody_wrote_are_noted_by_the_reference_engine() -> None:
+    noted = launch("  v_add_u32_e32 v2, v9, v0\n" + STORE, "reference")
+    assert noted.notes == ("k: instruction 6 `v_add_u32_e32 v2, v9, v0` (wave 0) reads v9, which nobody wrote",)
+    assert launch("  v_add_u32_e32 v2, v0, v0\n" + STORE, "reference").notes == ()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_endless_loop_is_given_up(engine: str) -> None:
+    result = launch("loop:\n  v_add_u32_e32 v2, 1, v0\n  s_branch loop\n", engine, limits=Limits(instructions=30_000))
+    assert result.outcome is Outcome.LIMIT
+    assert "more than 30000 instructions" in result.problems[0]
+    timed = launch("loop:\n  v_add_u32_e32 v2, 1, v0\n  s_branch loop\n", engine, limits=Limits(seconds=0.2))
+    assert timed.outcome is Outcome.LIMIT
+    assert "more than 0.2 seconds" in timed.problems[0]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_jump_to_nowhere(engine: str) -> None:
+    result = launch("  s_mov_b64 s[10:11], 4\n  s_setpc_b64 s[10:11]\n", engine)
+    assert result.outcome is Outcome.FAULT
+    assert "goes to 0x4, where no instruction is" in result.problems[0]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_trap_stops_the_run(engine: str) -> None:
+    result = launch("  s_trap 2\n", engine)
+    assert result.outcome is Outcome.FAULT
+    assert "a trap" in result.problems[0]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_instruction_without_a_meaning_is_named(engine: str) -> None:
+    result = launch("  s_sethalt 1\n", engine)
+    assert result.outcome is Outcome.UNSUPPORTED
+    assert result.unsupported == "s_sethalt"
+    assert result.fidelity.unsupported == {"s_sethalt": 1}
+
+
+def test_compiled_blocks_are_kept_on_disk(tmp_path: Any) -> None:
+    launch("  v_mov_b32_e32 v2, 5\n" + STORE, "compiled")
+    assert list((tmp_path / "blocks").glob("*.o"))
+
+
+def test_both_engines_agree_on_random_integer_code() -> None:
+    """The engines share the meanings but neither evaluation nor block structure."""
+    generator = np.random.default_rng(5)
+    names = ["v_add_u32_e32", "v_sub_u32_e32", "v_xor_b32_e32", "v_and_b32_e32", "v_max_i32_e32", "v_lshlrev_b32_e32"]
+    lines = [f"  v_mul_lo_u32 v{n}, v0, {n + 3}" for n in range(2, 10)]
+    for _ in range(120):
+        name, (d, a, b) = generator.choice(names), generator.integers(2, 10, 3)
+        lines.append(f"  {name} v{d}, v{a}, v{b}")
+        if generator.random() < 0.1:
+            lines.append(f"  v_cmp_gt_i32_e32 vcc, v{a}, v{b}\n  v_cndmask_b32_e32 v{d}, v{a}, v{b}, vcc")
+    body = "\n".join(lines) + "\n" + STORE
+    assert good(launch(body, "compiled")).tolist() == good(launch(body, "reference")).tolist()
