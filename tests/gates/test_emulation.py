@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 from compiled_programs import all_files
 
 from asmevo.emulator import LaunchManifest, read_manifest
-from asmevo.gates import EmulationGate, VerdictKind
+from asmevo.gates import EmulationGate, Pipeline, VerdictKind
 from asmevo.program import Program, read_program
 from asmevo.program.candidate import Candidate
-from asmevo.program.edit import EditScript, Move, Replace
+from asmevo.program.edit import EditScript, Move, Replace, script_between
 from asmevo.program.instruction_text import encode_text
 from asmevo.program.kernel import Kernel
 from asmevo.proposers import Facts, ListScheduler
+from asmevo.proposers.local_search import Orders
+from asmevo.proposers.placement import Placement
 
 LAUNCHES = Path(__file__).parent.parent / "data" / "launches"
 
@@ -41,6 +44,33 @@ def test_a_schedule_leaves_the_same_bytes(target: str) -> None:
         verdict = gate.judge(Candidate.make(kernel, script))
         assert verdict.accepted, verdict.reason
         assert "results equal" in verdict.reason
+
+
+@pytest.mark.parametrize("target", ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"])
+@pytest.mark.parametrize("name", ["conv1d", "lds_reduce", "hash_mix", "divergent", "bit_ops"])
+def test_what_the_other_gates_accept_computes_the_same(target: str, name: str) -> None:
+    """Random schedules that were proved equivalent, on the emulator: an independent witness of the prover."""
+    program = read_program(all_files()[f"{target}/{name}.hsaco"], f"{name}.hsaco")
+    manifest = read_manifest(LAUNCHES / f"{name}.json")
+    kernel = program.kernel(manifest.symbol)
+    gate, pipeline = EmulationGate(program, kernel, manifest), Pipeline(kernel)
+    facts = Facts(kernel, rng=random.Random(f"{target}/{name}"))
+    tried = 0
+    for block in facts.hot_blocks[:2]:
+        placement = Placement(facts, block)
+        orders = Orders(placement.body)
+        if not orders.movable:
+            continue
+        order = orders.neighbour(list(range(len(orders.body))), 40, facts)
+        blocks = placement.rebuild(orders.instructions(order))
+        if blocks is None:
+            continue
+        candidate = Candidate.make(kernel, script_between(kernel, blocks, "random"))
+        if pipeline.judge(candidate).accepted:
+            tried += 1
+            verdict = gate.judge(candidate)
+            assert verdict.accepted, verdict.reason
+    assert tried
 
 
 def test_another_operation_is_refused_with_the_element() -> None:
