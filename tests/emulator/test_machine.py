@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmevo.emulator import Limits, Outcome, RunOptions, RunResult, parse_manifest, run
-from asmevo.emulator import compiled as compiled_module
-from asmevo.program import read_program
+from asmevo.emulator import Limits, Outcome, RunOptions, RunResult, parse_manifest, run, workgroups
+from asmevo.program import Block, read_program
 from asmevo.toolchain import Processor, toolchain
 
 ENGINES = ["reference", "compiled"]
@@ -96,8 +95,7 @@ def launch(
 
 
 @pytest.fixture(autouse=True)
-def _compile_everything(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    monkeypatch.setattr(compiled_module, "_COLD_RUNS", 0)
+def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setenv("ASMEVO_CACHE", str(tmp_path))
 
 
@@ -105,6 +103,18 @@ def good(result: RunResult) -> Any:
     assert result.outcome is Outcome.RAN, result.problems
     return result.outputs["out"]
 
+
+MANIFEST = parse_manifest(
+    {
+        "symbol": "k",
+        "groups": [1, 1, 1],
+        "workgroup": [64, 1, 1],
+        "arguments": [
+            {"name": "out", "kind": "buffer", "dtype": "u32", "shape": [256], "init": {"kind": "zeros"}},
+            {"name": "n", "kind": "scalar", "dtype": "u32", "value": 0},
+        ],
+    }
+)
 
 STORE = "  global_store_dword v1, v2, s[4:5]\n"
 
@@ -271,6 +281,18 @@ def test_a_jump_to_nowhere(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_code_that_runs_off_its_end(engine: str) -> None:
+    made = program("  v_mov_b32_e32 v2, 1\n")
+    kernel = made.kernel("k")
+    *before, last = kernel.blocks
+    shorter = Block(last.index, last.labels, last.instructions[:-1])
+    cut = kernel.with_blocks((*before, shorter))
+    result = run(made, cut, MANIFEST, options=RunOptions(engine=engine))  # type: ignore[arg-type]
+    assert result.outcome is Outcome.FAULT
+    assert "behind instruction 6 `v_mov_b32_e32 v2, 1` the code goes on where no instruction is" in result.problems[0]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_trap_stops_the_run(engine: str) -> None:
     result = launch("  s_trap 2\n", engine)
     assert result.outcome is Outcome.FAULT
@@ -283,6 +305,75 @@ def test_an_instruction_without_a_meaning_is_named(engine: str) -> None:
     assert result.outcome is Outcome.UNSUPPORTED
     assert result.unsupported == "s_sethalt"
     assert result.fidelity.unsupported == {"s_sethalt": 1}
+
+
+SPLIT_BARRIER = """
+.amdgcn_target "amdgcn-amd-amdhsa--gfx1200"
+.text
+.globl k
+.p2align 8
+.type k,@function
+k:
+{body}
+  s_endpgm
+.size k, .-k
+.rodata
+.p2align 6
+.amdhsa_kernel k
+  .amdhsa_next_free_vgpr 16
+  .amdhsa_next_free_sgpr 32
+.end_amdhsa_kernel
+"""
+
+
+def split_barrier(body: str) -> RunResult:
+    """Two waves of 32 on gfx1200."""
+    text = SPLIT_BARRIER.format(body=body)
+    image = toolchain().link(toolchain().assemble(text, Processor("gfx1200")))
+    made = read_program(image, "test.hsaco")
+    manifest = parse_manifest({"symbol": "k", "groups": [1, 1, 1], "workgroup": [64, 1, 1]})
+    return run(made, made.kernel("k"), manifest)
+
+
+def test_split_barriers() -> None:
+    assert split_barrier("  s_barrier_signal -1\n  s_barrier_wait -1\n").outcome is Outcome.RAN
+
+
+def test_a_barrier_that_is_never_completed() -> None:
+    result = split_barrier("  s_barrier_wait -1\n")
+    assert result.outcome is Outcome.FAULT
+    assert "instruction 0 `s_barrier_wait" in result.problems[0]
+    assert "waits at a barrier without having signalled" in result.problems[0]
+
+
+def test_workgroups_on_two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same results and counts, whether or not the work is shared out."""
+    body = """
+  s_lshl_b32 s9, s8, 8
+  v_add_u32_e32 v1, s9, v1
+  v_mov_b32_e32 v2, 0
+  s_mov_b32 s7, 0
+loop:
+  v_add_u32_e32 v2, v2, v0
+  s_add_u32 s7, s7, 1
+  s_cmp_lt_u32 s7, s6
+  s_cbranch_scc1 loop
+  v_add_u32_e32 v2, s8, v2
+"""
+    alone = launch(body + STORE, "compiled", n=50, groups=4)
+    monkeypatch.setattr(workgroups, "_WORTH_SHARING", 0.0)
+    shared = launch(body + STORE, "compiled", n=50, groups=4)
+    assert good(alone).tolist() == [50 * (place % 64) + place // 64 for place in range(256)]
+    assert good(shared).tolist() == good(alone).tolist()
+    assert shared.fidelity == alone.fidelity
+
+
+def test_a_fault_on_one_of_two_threads_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workgroups, "_WORTH_SHARING", 0.0)
+    body = "  s_lshl_b32 s9, s8, 9\n  v_add_u32_e32 v1, s9, v1\n  v_mov_b32_e32 v2, 1\n"
+    result = launch(body + STORE, "compiled", groups=4)
+    assert result.outcome is Outcome.FAULT
+    assert "(workgroup [2, 0, 0], wave 0): lane 0 writes" in result.problems[0]
 
 
 def test_compiled_blocks_are_kept_on_disk(tmp_path: Any) -> None:

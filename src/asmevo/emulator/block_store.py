@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import os
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -63,10 +64,6 @@ class BlockStore:
         self.notice_unwritten = notice_unwritten
         self._directory = cache_directory()
 
-    def on_disk(self, key: str) -> bool:
-        """Whether a block was compiled before."""
-        return key in _LOADED or (self._directory / f"{key}.o").is_file()
-
     def key(self, steps: Sequence[Step], mode: FloatMode) -> str:
         """Names a block's code."""
         kernel = steps[0].kernel
@@ -78,12 +75,14 @@ class BlockStore:
                 digest.update(str(step.behind - self.load_base).encode())
         return digest.hexdigest()[:40]
 
-    def address(self, steps: Sequence[Step], mode: FloatMode, key: str) -> int:
+    def address(self, steps: Sequence[Step], mode: FloatMode) -> int:
         """The host address of a block's function, compiled if need be. Raises NotNativeError."""
-        if key not in _LOADED:
-            for helper in helpers_of(steps, mode, chunk_lanes(), self.notice_unwritten):
-                self._provide(helper)
-            self._load(key, lambda: self._compile(steps, mode))
+        key = self.key(steps, mode)
+        with _COMPILING:
+            if key not in _LOADED:
+                for helper in helpers_of(steps, mode, chunk_lanes(), self.notice_unwritten):
+                    self._provide(helper)
+                self._load(key, lambda: self._compile(steps, mode))
         return int(_LOADED[key].get_function_address(_NAME))
 
     def _load(self, key: str, compile_code: Callable[[], bytes]) -> Any:
@@ -127,6 +126,8 @@ class BlockStore:
 
 _LOADED: dict[str, Any] = {}
 """Engines by key; they own the code, so they stay for the life of the process."""
+
+_COMPILING = threading.Lock()
 
 _PROVIDED: set[str] = set()
 """Helpers that the linker knows."""

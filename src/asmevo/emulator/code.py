@@ -6,9 +6,9 @@ A place is an instruction's number in that sequence. Guest addresses are the ima
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from asmevo.program.decode import DecodingContext
+from asmevo.program.decode import DecodingContext, decode_one
 from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.kernel import Kernel
 from asmevo.program.program import Program
@@ -45,12 +45,13 @@ class Code:
         for each in kernels:
             starts[each.name] = len(entries)
             address = each.address
+            behind_getpc = _ends_by_id(each)
             for block in each.blocks:
                 for label in block.labels:
                     labels[each.name, label] = len(entries)
                 for instruction in block.instructions:
                     address += instruction.size
-                    entries.append((instruction, each, address))
+                    entries.append((_with_reference(instruction, each, behind_getpc), each, address))
         self.place_of_address = {
             load_base + address - instruction.size: place for place, (instruction, _, address) in enumerate(entries)
         }
@@ -69,6 +70,28 @@ class Code:
     def place_at(self, address: int) -> int:
         """The place of a guest address, NOWHERE when no instruction starts there."""
         return self.place_of_address.get(address, NOWHERE)
+
+
+def _ends_by_id(kernel: Kernel) -> dict[int, int]:
+    """Image address behind each instruction, by id."""
+    ends, address = {}, kernel.address
+    for instruction in kernel.instructions:
+        address += instruction.size
+        ends[instruction.id] = address
+    return ends
+
+
+def _with_reference(instruction: Instruction, kernel: Kernel, ends: dict[int, int]) -> Instruction:
+    """A literal that counts from a `s_getpc`, set for the place where that stands in an edited kernel."""
+    reference = instruction.reference
+    if reference is None or reference.open or reference.getpc not in ends:
+        return instruction
+    difference = (reference.address - ends[reference.getpc]) & 0xFFFFFFFF_FFFFFFFF
+    literal = (difference >> 32 if reference.high else difference & 0xFFFFFFFF).to_bytes(4, "little")
+    decoded = instruction.decoded
+    if decoded.code[-4:] == literal:
+        return instruction
+    return replace(instruction, decoded=decode_one(decoded.code[:-4] + literal, kernel.context))
 
 
 def _branch_place(

@@ -1,16 +1,16 @@
 """The engine that runs native code, block by block.
 
 A loop in native code calls one block after the other as their results say, until a block has no code, the turn is
-over, or a report stops the wave. Blocks that have no code are run by the reference engine: those that were seen only
-a few times (compiling costs more than running them), and those that nobody compiles (barriers, ends, jumps, mode
-changes). Code depends on the floating-point mode, so there is one table of blocks for each mode that occurs.
+over, or a report stops the wave. A block is compiled when a wave first comes to it. What nobody compiles (barriers,
+ends, jumps, mode changes) is run by the reference engine. Code depends on the floating-point mode, so there is one
+table of blocks for each mode that occurs.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -25,11 +25,10 @@ from asmevo.emulator.errors import EmulationError
 from asmevo.emulator.machine import Poison, Stop, Tally
 from asmevo.emulator.native_state import I32, I64, I64_POINTER, Slot, make_context
 from asmevo.emulator.reference import ReferenceEngine, float_mode
-from asmevo.emulator.wave import MODE, FaultFound, Wave
+from asmevo.emulator.wave import MODE, Wave
 from asmevo.semantics import native
 from asmevo.semantics.expression import AccessKind, Control
 
-_COLD_RUNS = 24  # by the reference engine, before a block is compiled
 _LONGEST_BLOCK = 160  # instructions; compile time grows faster than length
 
 # Words of a table entry: function, block behind, block branched to, instructions, times executed.
@@ -56,7 +55,6 @@ class Block:
     number: int
     steps: Sequence[Step]
     native: bool
-    runs: int = 0
 
 
 def blocks_of(steps: Sequence[Step]) -> list[Block]:
@@ -129,14 +127,6 @@ def _dispatcher() -> tuple[Any, Any]:
     return engine, signature(engine.get_function_address("run"))
 
 
-@dataclass(slots=True)
-class _Table:
-    """The blocks' entries in one floating-point mode."""
-
-    entries: NDArray[np.int64]
-    keys: dict[int, str] = field(default_factory=dict)
-
-
 class CompiledEngine:
     """Implements `machine.Engine`. Call `finish` at the end of a run to have everything counted."""
 
@@ -147,7 +137,7 @@ class CompiledEngine:
         self.store = BlockStore(code.load_base, notice_unwritten=poison != "ignore")
         self.blocks = blocks_of(code.steps)
         self.block_of_place = {block.steps[0].place: block for block in self.blocks}
-        self._tables: dict[int, _Table] = {}
+        self._tables: dict[int, NDArray[np.int64]] = {}
         _, self._run = _dispatcher()
         self._report = Report(self._reported)
         self._wave: Wave | None = None
@@ -170,47 +160,39 @@ class CompiledEngine:
         """Adds what native code executed to the tally."""
         for table in self._tables.values():
             for block in self.blocks:
-                times = int(table.entries[block.number, _TIMES])
+                times = int(table[block.number, _TIMES])
                 if times:
                     for step in block.steps:
                         self.tally.executed[step.place] += times
-            table.entries[:, _TIMES] = 0
+            table[:, _TIMES] = 0
 
     # --- which code
 
-    def _table(self, wave: Wave) -> _Table:
+    def _table(self, wave: Wave) -> NDArray[np.int64]:
         mode = int(wave.scalars[MODE])
         table = self._tables.get(mode)
+        nowhere = len(self.blocks)  # an entry that never has code
         if table is None:
-            table = self._tables[mode] = _Table(np.zeros((len(self.blocks), _ENTRY_WORDS), np.int64))
+            table = self._tables[mode] = np.zeros((len(self.blocks) + 1, _ENTRY_WORDS), np.int64)
             for block in self.blocks:
                 last = block.steps[-1]
                 behind, branch = self.block_of_place.get(last.place + 1), self.block_of_place.get(last.branch)
-                entry = table.entries[block.number]
-                entry[_BEHIND] = behind.number if behind is not None else block.number
-                entry[_BRANCH] = branch.number if branch is not None else block.number
+                entry = table[block.number]
+                entry[_BEHIND] = behind.number if behind is not None else nowhere
+                entry[_BRANCH] = branch.number if branch is not None else nowhere
                 entry[_LENGTH] = len(block.steps)
         return table
 
     def _has_code(self, block: Block, wave: Wave) -> bool:
-        """Whether there is native code for a block; compiles it when it is worth it."""
+        """Whether there is native code for a block; compiles it at the first visit."""
         if not block.native:
             return False
         table = self._table(wave)
-        if table.entries[block.number, _FUNCTION]:
+        if table[block.number, _FUNCTION]:
             return True
         mode = float_mode(int(wave.scalars[MODE]), block.steps[0])
-        key = table.keys.get(block.number)
-        if key is None:
-            key = table.keys[block.number] = self.store.key(block.steps, mode)
-            ready = self.store.on_disk(key)
-        else:
-            ready = False
-        block.runs += 1
-        if not ready and block.runs <= _COLD_RUNS:
-            return False
         try:
-            table.entries[block.number, _FUNCTION] = self.store.address(block.steps, mode, key)
+            table[block.number, _FUNCTION] = self.store.address(block.steps, mode)
         except NotNativeError:
             block.native = False
             return False
@@ -240,11 +222,15 @@ class CompiledEngine:
         context: ctypes.Array[Any] = wave.context
         context[Slot.BUDGET] = turn
         self._wave, self._error = wave, None
-        outcome = self._run(ctypes.addressof(context), table.entries.ctypes.data, block.number)
+        outcome = self._run(ctypes.addressof(context), table.ctypes.data, block.number)
         wave.steps += turn - ctypes.c_int64(context[Slot.BUDGET]).value
         if self._error is not None:
             raise self._error
         status, number = outcome >> _STATUS_SHIFT, outcome & ((1 << _STATUS_SHIFT) - 1)
+        if number == len(self.blocks):
+            last = self.blocks[context[Slot.BLOCK]].steps[-1]
+            words = f"{last.kernel.name}: behind instruction {last.instruction.id} `{last.instruction.text}`"
+            raise EmulationError(f"{words} the code goes on where no instruction is")
         wave.place = self.blocks[number].steps[0].place
         return Stop.TURN if status == _TURN_OVER else None
 
@@ -254,7 +240,7 @@ class CompiledEngine:
         assert wave is not None
         try:
             self._examine(wave, self.blocks[context[Slot.BLOCK]].steps[place], access, addresses, first_lane, mask)
-        except (FaultFound, EmulationError) as error:
+        except Exception as error:  # native code stands between here and who may handle it
             self._error = error
             return 1
         return 0

@@ -28,6 +28,7 @@ KERNARG, DISPATCH, QUEUE, SCRATCH = "kernel arguments", "dispatch packet", "queu
 
 _PACKET = struct.Struct("<HHHHHHIIIIIQQQQ")  # HSA: hsa_kernel_dispatch_packet_t
 _QUEUE_BYTES = 256
+_MACHINES = 2  # that may work on one launch, each with its own scratch memory
 # Compilers load past the last argument, within the segment's alignment; runtimes allocate cache lines.
 _KERNARG_GRANULE = 64  # bytes
 _QUEUE_APERTURES = 0x40  # amd_queue_t: group_segment_aperture_base_hi, private_segment_aperture_base_hi
@@ -104,7 +105,9 @@ def prepare(
     slots = -(-shape.workgroup[0] * shape.workgroup[1] * shape.workgroup[2] // kernel.wave_size)
     apertures = Apertures()
     memory = GlobalMemory(
-        _allocations(manifest, content, _kernarg_bytes(kernel, manifest, shape), scratch * kernel.wave_size * slots),
+        _allocations(
+            manifest, content, _kernarg_bytes(kernel, manifest, shape), _MACHINES * scratch * kernel.wave_size * slots
+        ),
         [(s.name, s.address, _loaded(s.data, s.size)) for s in program.image.sections if s.allocated and s.size],
     )
     addresses = {name: region.address for name, region in memory.regions.items()}

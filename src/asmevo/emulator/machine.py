@@ -39,6 +39,23 @@ class Limits:
     seconds: float = 120.0
 
 
+@dataclass(slots=True)
+class Meter:
+    """What a run has used up of its limits; shared by the machines that work on it."""
+
+    limits: Limits
+    spent: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+    def exceeded(self) -> str | None:
+        """Words about the limit that was passed, if one was."""
+        if self.spent > self.limits.instructions:
+            return f"more than {self.limits.instructions} instructions"
+        if time.monotonic() - self.started > self.limits.seconds:
+            return f"more than {self.limits.seconds:g} seconds"
+        return None
+
+
 class Stop(Enum):
     """Why a wave gave the turn back."""
 
@@ -73,6 +90,12 @@ class Tally:
         if len(self.notes) < _MOST_NOTES:
             self.notes[words] = None
 
+    def add(self, other: Tally) -> None:
+        """Takes another machine's counts in."""
+        self.executed = [mine + more for mine, more in zip(self.executed, other.executed, strict=True)]
+        for words in other.notes:
+            self.note(words)
+
     @property
     def instructions(self) -> int:
         """Wave-instructions in all."""
@@ -102,7 +125,7 @@ class Machine:
     """One launch on its way. `memory` is changed by `run`.
 
     With seed 0 waves take long turns in order; any other seed draws short turns in random order, the same for the
-    same seed.
+    same seed. `first_slot` is where this machine's share of scratch memory begins.
     """
 
     def __init__(
@@ -112,23 +135,18 @@ class Machine:
         engine: Engine,
         tally: Tally,
         poison: Poison = "collect",
-        limits: Limits | None = None,
+        meter: Meter | None = None,
         seed: int = 0,
+        first_slot: int = 0,
     ) -> None:
         self.launch = launch
         self.code = code
         self.engine = engine
         self.tally = tally
         self.poison = poison
-        self.limits = limits or Limits()
-        self.deadline = time.monotonic() + self.limits.seconds
-        self.spent = 0
+        self.meter = meter or Meter(Limits())
+        self.first_slot = first_slot
         self.random = random.Random(seed) if seed else None
-
-    def run(self) -> None:
-        """Runs every workgroup. Raises EmulationError."""
-        for group in self.groups():
-            self.run_group(group)
 
     def groups(self) -> Iterator[Triple]:
         """Workgroups in the order of their dispatch, x fastest."""
@@ -169,7 +187,7 @@ class Machine:
             wave = new_wave(
                 number,
                 lanes,
-                launch.start(group, number, number),
+                launch.start(group, number, self.first_slot + number),
                 self._reach(lds, scratch),
                 entry,
                 track_writes=self.poison != "ignore",
@@ -186,8 +204,9 @@ class Machine:
         """A workgroup finds no values of the one before in its scratch memory."""
         region = self.launch.memory.regions[SCRATCH]
         arena = self.launch.memory.arena
-        start = region.address - arena.base
-        arena.shadow[start : start + region.size] &= ~WRITTEN & 0xFF
+        share = self.launch.scratch_slots * self.launch.scratch_bytes * self.launch.kernel.wave_size
+        start = region.address - arena.base + (share if self.first_slot else 0)
+        arena.shadow[start : start + share] &= ~WRITTEN & 0xFF
 
     def _unwritten(self, wave: Wave, group: Triple) -> Callable[[Fault], None]:
         def report(fault: Fault) -> None:
@@ -207,7 +226,7 @@ class Machine:
         except FaultFound as found:
             step = self.code.steps[wave.place]
             raise MemoryFaultError(f"{describe(step, wave, group)}: {found.fault}") from None
-        self.spent += wave.steps - before
+        self.meter.spent += wave.steps - before
         self._check_limits(wave, group)
         match stop:
             case Stop.END:
@@ -226,11 +245,8 @@ class Machine:
                 pass
 
     def _check_limits(self, wave: Wave, group: Triple) -> None:
-        if self.spent > self.limits.instructions:
-            words = f"more than {self.limits.instructions} instructions"
-        elif time.monotonic() > self.deadline:
-            words = f"more than {self.limits.seconds:g} seconds"
-        else:
+        words = self.meter.exceeded()
+        if words is None:
             return
         step = self.code.steps[min(wave.place, len(self.code.steps) - 1)]
         raise LimitError(f"{describe(step, wave, group)}: the run takes {words}; it was given up here")

@@ -79,8 +79,3 @@ def make_context(wave: Wave, load_base: int, report: int) -> Any:
 def _point(words: Any, data: Slot, shadow: Slot, arena: Arena) -> None:
     words[data] = _address(arena.data)
     words[shadow] = _address(arena.shadow)
-
-
-def slot_value(builder: Any, context: Any, slot: Slot) -> Any:
-    """A context word, as an IR value."""
-    return builder.load(builder.gep(context, [ir.Constant(I32, int(slot))]))

@@ -108,7 +108,9 @@ class ReferenceEngine:
             wave.place += 1
         stop = _STOPS.get(control)
         if stop is None and wave.place >= len(self.code.steps):
-            raise EmulationError(f"{step.kernel.name}: the code ends without s_endpgm")
+            name, instruction = step.kernel.name, step.instruction
+            words = f"{name}: behind instruction {instruction.id} `{instruction.text}`"
+            raise EmulationError(f"{words} the code goes on where no instruction is")
         return stop
 
     def _known(self, place: int, step: Step, words: str) -> int:

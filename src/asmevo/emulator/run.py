@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from asmevo.emulator.code import Code, MeaningOf, Step
+from asmevo.emulator.code import NOWHERE, Code, MeaningOf, Step
 from asmevo.emulator.compiled import CompiledEngine
-from asmevo.emulator.errors import EmulationError, LimitError, UnsupportedInstructionError
+from asmevo.emulator.errors import EmulationError, LaunchError, LimitError, UnsupportedInstructionError
 from asmevo.emulator.launch import Launch, prepare
-from asmevo.emulator.machine import Engine, Limits, Machine, Poison, Tally
+from asmevo.emulator.machine import Engine, Limits, Machine, Meter, Poison, Tally
 from asmevo.emulator.manifest import (
     NUMPY_TYPES,
     Array,
@@ -25,6 +25,7 @@ from asmevo.emulator.manifest import (
     compare_with_manifest,
 )
 from asmevo.emulator.reference import ReferenceEngine, Watch
+from asmevo.emulator.workgroups import may_share, run_workgroups
 from asmevo.program.kernel import Kernel
 from asmevo.program.program import Program
 from asmevo.semantics.expression import Exactness
@@ -119,20 +120,20 @@ def run(
     options = options or RunOptions()
     launch = prepare(program, kernel, manifest, buffers)
     code = Code(program, kernel, launch.memory.load_base, options.meaning_of or _meaning_of())
-    tally = Tally([0] * len(code.steps))
-    engine = _engine(code, tally, options)
-    machine = Machine(launch, code, engine, tally, options.poison, options.limits, options.seed)
+    if code.place_at(code.load_base + launch.entry) == NOWHERE:
+        raise LaunchError(kernel.name, f"waves start at {launch.entry:#x}, where no instruction begins")
+    team = _Team(launch, code, options)
     started = time.perf_counter()
     outcome, problems, missing = Outcome.RAN, [], ""
     try:
-        machine.run()
+        team.run()
     except UnsupportedInstructionError as error:
         outcome, problems, missing = Outcome.UNSUPPORTED, [str(error)], error.mnemonic
     except LimitError as error:
         outcome, problems = Outcome.LIMIT, [str(error)]
     except EmulationError as error:
         outcome, problems = Outcome.FAULT, [str(error)]
-    engine.finish()
+    tally = team.finish()
     seconds = time.perf_counter() - started
     outputs = _outputs(launch)
     if outcome is Outcome.RAN:
@@ -147,6 +148,40 @@ def run(
         seconds,
         missing,
     )
+
+
+class _Team:
+    """The machines that work on a launch: one, or two on threads of their own."""
+
+    def __init__(self, launch: Launch, code: Code, options: RunOptions) -> None:
+        self.launch = launch
+        self.code = code
+        self.options = options
+        self.meter = Meter(options.limits)
+        self.machines: list[Machine] = []
+
+    def run(self) -> None:
+        """Runs every workgroup. Raises EmulationError."""
+        plain = self.options.engine == "compiled" and self.options.watch is None and not self.options.seed
+        share = plain and may_share(self.code.steps)
+        run_workgroups(self._machine(), self._machine if share else None)
+
+    def _machine(self) -> Machine:
+        options = self.options
+        tally = Tally([0] * len(self.code.steps))
+        engine = _engine(self.code, tally, options)
+        first_slot = len(self.machines) * self.launch.scratch_slots
+        machine = Machine(self.launch, self.code, engine, tally, options.poison, self.meter, options.seed, first_slot)
+        self.machines.append(machine)
+        return machine
+
+    def finish(self) -> Tally:
+        """All counts together."""
+        total = Tally([0] * len(self.code.steps))
+        for machine in self.machines:
+            machine.engine.finish()
+            total.add(machine.tally)
+        return total
 
 
 def _engine(code: Code, tally: Tally, options: RunOptions) -> Engine:
