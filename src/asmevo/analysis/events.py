@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntFlag
-from functools import cache
+from functools import cache, lru_cache
 
 from asmevo.program.instruction import Decoded
 from asmevo.program.registers import UNIT_COUNT
@@ -237,6 +237,7 @@ def wait_values(decoded: Decoded, target: Target) -> dict[str, int] | None:
     return None
 
 
+@lru_cache(maxsize=1 << 14)
 def guards_hazard(decoded: Decoded, target: Target) -> bool:
     """Whether a wait instruction may be there for what it is, not for what it waits for.
 

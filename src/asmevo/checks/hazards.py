@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from asmevo.analysis.hazards import HazardAnalysis, Violation, analyse_hazards
 from asmevo.checks.finding import Finding, Severity
@@ -128,15 +129,20 @@ def _shift_amount(rule: HighShift, instruction: Instruction) -> int | None:
 
 
 def _unknown(kernel: Kernel) -> Iterator[Finding]:
-    for instruction in kernel.instructions:
-        if "unknown" in instruction.flags:
-            yield Finding(
-                rule="hazards.unknown",
-                severity=Severity.WARNING,
-                kernel=kernel.name,
-                message=f"{_name(instruction)} has no known meaning, so its hazards are not known",
-                instructions=(instruction.id,),
-            )
+    for instruction in (each for block in kernel.blocks for each in _unknown_in(block.instructions)):
+        yield Finding(
+            rule="hazards.unknown",
+            severity=Severity.WARNING,
+            kernel=kernel.name,
+            message=f"{_name(instruction)} has no known meaning, so its hazards are not known",
+            instructions=(instruction.id,),
+        )
+
+
+@lru_cache(maxsize=1 << 12)
+def _unknown_in(instructions: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
+    """Those of a block without a meaning; candidates share most blocks with their parent."""
+    return tuple(each for each in instructions if "unknown" in each.flags)
 
 
 def _name(instruction: Instruction) -> str:
