@@ -38,7 +38,6 @@ def test_compiled_objects_come_back(name: str) -> None:
     _check_same(name)
 
 
-@pytest.mark.long
 def test_every_compiled_object_comes_back() -> None:
     assert len(names(".hsaco")) == 413
     for name in names(".hsaco"):

@@ -18,6 +18,7 @@ from asmevo.program.errors import UnreadableProgramError
 from asmevo.program.prefetch import prefetch_lines
 from asmevo.program.source import SourceText
 from asmevo.program.statements import LineKind, mask_comments, scan_lines
+from asmevo.program.unused_fields import with_unused_fields
 from asmevo.target import load_target, parse_target_id
 from asmevo.toolchain import AssemblyError, Diagnostic, toolchain
 
@@ -32,6 +33,10 @@ class AssembledSource:
 
     data: bytes
     source: SourceText
+
+    def as_compiled(self, file: str) -> bytes:
+        """The object as the compiler that wrote the text would have made it."""
+        return with_unused_fields(self.data, self.source, file)
 
 
 def assemble_source(source: SourceText, file: str) -> AssembledSource:

@@ -105,7 +105,7 @@ def assemble_text(text: str, file: str, gpu: str | None = None) -> bytes:
     assembled = assemble_first(variants, file)
     addresses = {name: int(address, 16) for name, address in _ADDRESS.findall(text)}
     try:
-        return toolchain().link(assembled.data, addresses=addresses or None)
+        return toolchain().link(assembled.as_compiled(file), addresses=addresses or None)
     except LinkError as error:
         raise UnreadableProgramError(file, f"the text assembles, but cannot be linked: {error}") from error
 

@@ -113,9 +113,9 @@ def _read_text(text: str, data: bytes, file: str, gpu: str | None) -> Program:
 
 def _linked(assembled: AssembledSource, file: str) -> tuple[CodeObject, tuple[str, ...]]:
     try:
-        return CodeObject(toolchain().link(assembled.data), file), ()
+        return CodeObject(toolchain().link(assembled.as_compiled(file)), file), ()
     except LinkError as error:
-        return CodeObject(assembled.data, file), (
+        return CodeObject(assembled.as_compiled(file), file), (
             f"{file}: not linked, addresses count from the section: {error}",
         )
 
