@@ -55,12 +55,16 @@ class TimingGate:
         self.memory = memory
         self.parent = tuple(self._estimates(parent))
 
-    def _estimates(self, kernel: Kernel) -> list[Estimate]:
-        return [estimate(kernel, waves=n, memory=self.memory) for n in self.waves]
+    def _estimates(self, kernel: Kernel, lone: Estimate | None = None) -> list[Estimate]:
+        return [lone if n == 1 and lone is not None else self.estimate(kernel, n) for n in self.waves]
 
-    def predict(self, kernel: Kernel) -> Prediction:
-        """The estimates of a version, against the parent's."""
-        found = self._estimates(kernel)
+    def estimate(self, kernel: Kernel, waves: int) -> Estimate:
+        """One estimate under the gate's memory scenario."""
+        return estimate(kernel, waves=waves, memory=self.memory)
+
+    def predict(self, kernel: Kernel, lone: Estimate | None = None) -> Prediction:
+        """The estimates of a version, against the parent's; `lone` is that of a lone wave if the caller has it."""
+        found = self._estimates(kernel, lone)
         ratios = tuple(new.cycles / old.cycles for new, old in zip(found, self.parent, strict=True))
         return Prediction(tuple(found), ratios)
 

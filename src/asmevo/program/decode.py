@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from asmevo.program.half_results import keeps_other_half
 from asmevo.program.instruction import Decoded, Operand
-from asmevo.program.registers import NAMED_SPANS, VECTOR_MASK, RegisterFile, file_mask, register_names
+from asmevo.program.registers import NAMED_SPANS, VECTOR_MASK, RegisterFile, file_mask
 from asmevo.program.syntax import PrintedOperand, Statement, parse_statements
 from asmevo.target import Target
 from asmevo.target.opcodes import OpcodeInfo, opcode_info
@@ -108,7 +108,7 @@ def _decode(code: bytes, word: DecodedWord, context: DecodingContext) -> Decoded
         reads=reads | more_reads,
         writes=writes | more_writes,
         shape=_REGISTER_IN_TEXT.sub(_width_only, word.text),
-        exact=getattr(word, "exact", True),
+        exact=word.exact,
         family=context.target.family.value,
         wave_size=context.wave_size,
     )
@@ -222,8 +222,3 @@ def _width_only(found: re.Match[str]) -> str:
     letter, first, last = found[1], found[3], found[4]
     width = int(last) - int(first) + 1 if last is not None else 1
     return f"{letter}*{width}"
-
-
-def describe_sets(decoded: Decoded) -> str:
-    """Reads and writes in words; for messages and debugging."""
-    return f"reads {register_names(decoded.reads) or 'nothing'}; writes {register_names(decoded.writes) or 'nothing'}"

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from asmevo.analysis.dependence import clause_length
 from asmevo.analysis.events import effect_of
@@ -57,7 +57,8 @@ def is_mark(instruction: Instruction, target: Target) -> bool:
 def wait_texts(counters: dict[str, int], target: Target) -> list[str]:
     """The wait instructions for these counter values, as few as the target's encodings allow."""
     texts: list[str] = []
-    joint = {name for name in counters if name in target.wait.instructions.get("s_waitcnt", _NO_FIELDS).value}
+    together = target.wait.instructions.get("s_waitcnt")
+    joint = counters.keys() & together.value.keys() if together is not None else set()
     if joint:
         texts.append("s_waitcnt " + " ".join(f"{name}({counters[name]})" for name in sorted(joint, reverse=True)))
     for name in sorted(set(counters) - joint):
@@ -65,14 +66,6 @@ def wait_texts(counters: dict[str, int], target: Target) -> list[str]:
         first = "null, " if mnemonic.startswith("s_waitcnt_") else ""
         texts.append(f"{mnemonic} {first}{counters[name]:#x}")
     return texts
-
-
-@dataclass(frozen=True, slots=True)
-class _NoFields:
-    value: frozenset[str] = frozenset()
-
-
-_NO_FIELDS = _NoFields()
 
 
 @functools.cache

@@ -26,7 +26,6 @@ from asmevo.search.explain import explain, relies_on
 from asmevo.search.ledger import Ledger, LedgerRun
 from asmevo.search.measures import measure
 from asmevo.search.patch import SCHEMA, Patch, PatchCandidate
-from asmevo.timing import estimate
 
 Tell = Callable[[float, str], None]
 
@@ -92,8 +91,9 @@ class _Search:
 
     def cost(self, kernel: Kernel) -> float:
         """What proposers and ranking minimise: see Prediction.cost; only for a lone wave where that loses already."""
-        lone = estimate(kernel, waves=1, memory=self.options.memory).cycles / self.timing.parent[0].cycles
-        return lone if lone > 1.0 + MINIMUM_GAIN else self.timing.predict(kernel).cost
+        lone = self.timing.estimate(kernel, 1)
+        share = lone.cycles / self.timing.parent[0].cycles
+        return share if share > 1.0 + MINIMUM_GAIN else self.timing.predict(kernel, lone).cost
 
     def facts(self, kernel: Kernel, rng: random.Random) -> Facts:
         return Facts(kernel, self.options.memory, rng, self.cost, self.out_of_time)
