@@ -1,0 +1,33 @@
+"""The one typer application, the arguments that commands share, and the one way to print JSON.
+
+A command's module imports `app` and registers itself; `cli` imports the modules. A command reads, asks the rooms
+below, and prints; it decides nothing itself. Heavy imports stand inside the commands, so that `asmevo --help` and
+every start stay quick.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    name="asmevo",
+    help="Makes AMD GPU kernels faster at the instruction level and never ships a change it could not verify.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+File = Annotated[Path, typer.Argument(help="A code object (.hsaco, .co, .o) or LLVM-syntax assembly (.s).")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+KernelGlob = Annotated[str | None, typer.Option("--kernel", "-k", help="Only kernels whose name matches this glob.")]
+Gpu = Annotated[str | None, typer.Option("--gpu", help="The target, where the file does not name one.")]
+Output = Annotated[Path, typer.Option("-o", "--output", help="The file to write.")]
+
+
+def print_json(value: Any) -> None:
+    """Writes `value` as JSON to standard output."""
+    typer.echo(json.dumps(value, indent=1))
