@@ -87,3 +87,15 @@ def test_an_endless_loop_or_a_fault_is_refused() -> None:
     moved = EditScript(base=kernel.hash, kernel=kernel.name, edits=(Move(id=store.id, before=first.id),))
     verdict = EmulationGate(program, kernel, manifest).judge(Candidate.make(kernel, moved))
     assert verdict.kind is VerdictKind.REJECTED
+
+
+def test_a_difference_is_shrunk_to_its_store() -> None:
+    """The kernel stores a sum and a maximum; the second store gets the first one's value."""
+    program, kernel, manifest = launch("gfx1100", "lds_reduce")
+    wrong = changed(kernel, "global_store_b32 v2, v0, s[2:3]", "global_store_b32 v2, v1, s[2:3]")
+    (place,) = (i.id for i in wrong.kernel.instructions if i.text == "global_store_b32 v2, v1, s[2:3]")
+    verdict = EmulationGate(program, kernel, manifest).judge(wrong)
+    assert verdict.kind is VerdictKind.REJECTED
+    assert verdict.instructions == (place,)
+    assert f"stored by instruction {place} `global_store_b32 v2, v1, s[2:3]` (wave 0)" in verdict.reason
+    assert "in the original by" in verdict.reason

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from asmevo.doors import (
     check_command,
+    compare_command,
     doctor_command,
     optimize_commands,
     program_commands,
@@ -15,6 +16,7 @@ from asmevo.doors.application import app
 __all__ = ["app", "main"]
 
 _COMMANDS = (
+    compare_command,
     doctor_command,
     targets_command,
     program_commands,

@@ -1,0 +1,220 @@
+"""Original and changed program beside each other: the same launches must leave the same bytes.
+
+A trial is one launch: data, an order of waves, and whether memory answers late (the asynchronous mode). The
+original runs each trial once. A trial in which the original itself does not end well says nothing about the change
+and is left out, with its reason kept; so are reports of unwritten values that the original gives as well. Results
+that depend on the order in which waves reach an atomic may differ between orders, so both versions run with the
+same one.
+
+Data: the manifest's own; the same with floating-point inputs replaced by edge values (zeros of both signs,
+infinities, NaNs, the smallest and largest numbers) among random bits; the same with whole numbers shuffled among
+the values that the buffer holds (they may be indices, so no new ones). In the trials after the first, memory of
+pure results is poisoned: nobody has written it.
+
+A difference is shrunk: both versions run again and tell who stored the elements that differ. Of these the one that
+the original stored first is shown with both instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from asmevo.emulator.machine import Limits
+from asmevo.emulator.manifest import Array, LaunchManifest, Unwritten, make_buffers
+from asmevo.emulator.run import Outcome, RunOptions, RunResult, run
+from asmevo.emulator.store_watch import Store, StoreWatch
+from asmevo.program.kernel import Kernel
+from asmevo.program.program import Program
+
+_EDGE_SHARE = 0.25
+_FLOATS = ("f16", "f32", "f64")
+_WHOLE = ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")
+_GOOD = (Outcome.MATCHES, Outcome.RAN, Outcome.DIFFERS)  # it ended; `differs` is from the manifest's expectation
+_WATCHED = 64  # elements that are watched when a difference is shrunk
+_SHRINK_LIMITS = Limits(instructions=2_000_000, seconds=20.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One launch that both versions run. `name` is for messages."""
+
+    name: str
+    manifest: LaunchManifest
+    buffers: Mapping[str, Array]
+    seed: int = 0
+    asynchronous: bool = False
+
+    def run(self, program: Program, kernel: Kernel, options: RunOptions | None = None) -> RunResult:
+        """Runs it; `options` for seed and mode count from the trial."""
+        options = replace(options or RunOptions(), seed=self.seed)
+        return run(program, kernel, self.manifest, buffers=self.buffers, options=options)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What a change did in one trial: one sentence, and the ids of the changed program's instructions in it."""
+
+    trial: str
+    words: str
+    instructions: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return f"with {self.trial}: {self.words}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A trial with what the original leaves."""
+
+    trial: Trial
+    original: RunResult
+
+
+class Witness:
+    """The original's side of every comparison, made once.
+
+    `refusals` are the reasons of trials that the original itself does not pass, by the trial's name.
+    """
+
+    def __init__(self, program: Program, kernel: Kernel, trials: Iterator[Trial]) -> None:
+        self.program = program
+        self.kernel = kernel
+        self.known: list[_Known] = []
+        self.refusals: dict[str, str] = {}
+        for trial in trials:
+            result = trial.run(program, kernel)
+            if result.outcome in _GOOD:
+                self.known.append(_Known(trial, result))
+            else:
+                self.refusals[trial.name] = _first_problem(result)
+
+    @property
+    def instructions(self) -> int:
+        """Wave-instructions that the original ran in all trials."""
+        return sum(each.original.instructions for each in self.known)
+
+    @property
+    def result_bytes(self) -> int:
+        """Bytes compared in each trial."""
+        return sum(output.nbytes for output in self.known[0].original.outputs.values()) if self.known else 0
+
+    def examine(self, program: Program, kernel: Kernel) -> Difference | None:
+        """The first trial in which another version does something else; None when all bytes are equal."""
+        for each in self.known:
+            result = each.trial.run(program, kernel)
+            if result.outcome not in _GOOD:
+                return Difference(each.trial.name, _first_problem(result))
+            if result.notes and not each.original.notes:
+                return Difference(each.trial.name, result.notes[0])
+            place = _differing(each.original.outputs, result.outputs)
+            if place is not None:
+                return self._shrunk(each, result, program, kernel, *place)
+        return None
+
+    def _shrunk(
+        self, known: _Known, result: RunResult, program: Program, kernel: Kernel, name: str, elements: Array
+    ) -> Difference:
+        """The difference at the element that the original stored first."""
+        size = known.original.outputs[name].dtype.itemsize
+        watched = elements[:_WATCHED]
+        before = _stores(known.trial, self.program, self.kernel, StoreWatch(name, watched, size))
+        after = _stores(known.trial, program, kernel, StoreWatch(name, watched, size))
+        first = min(map(int, watched), key=lambda element: _order(before.get(element), after.get(element)))
+        words = _words(name, first, len(elements), known.original.outputs[name], result.outputs[name])
+        old, new = before.get(first), after.get(first)
+        if old is None and new is None:
+            return Difference(known.trial.name, words)
+        words = f"{words}; stored by {new or 'nobody'}, in the original by {old or 'nobody'}"
+        ids = (new.step.instruction.id,) if new is not None else ()
+        return Difference(known.trial.name, words, ids)
+
+
+def standard_trials(manifest: LaunchManifest, seeds: int = 2) -> Iterator[Trial]:
+    """The trials of the emulation gate: the manifest's data, fuzzed data, and `seeds` asynchronous runs."""
+    plain = make_buffers(manifest)
+    yield Trial("the manifest's data", manifest, plain)
+    poisoned = _poisoned(manifest)
+    rng = np.random.default_rng(1)
+    if any(_is_input(manifest, name, _FLOATS) for name in plain):
+        yield Trial("edge values", poisoned, _with_edges(manifest, plain, rng), seed=1)
+    if any(_is_input(manifest, name, _WHOLE) for name in plain):
+        yield Trial("shuffled whole numbers", poisoned, _shuffled(manifest, plain, rng), seed=2)
+    for seed in range(1, seeds + 1):
+        yield Trial(f"asynchronous memory, seed {seed}", poisoned, plain, seed=seed, asynchronous=True)
+
+
+def _first_problem(result: RunResult) -> str:
+    return result.problems[0] if result.problems else result.outcome.value
+
+
+def _poisoned(manifest: LaunchManifest) -> LaunchManifest:
+    arguments = [
+        each.model_copy(update={"init": Unwritten(kind="unwritten"), "sha256": None})
+        if each.kind == "buffer" and each.direction == "out"
+        else each
+        for each in manifest.arguments
+    ]
+    return manifest.model_copy(update={"arguments": arguments})
+
+
+def _is_input(manifest: LaunchManifest, name: str, types: tuple[str, ...]) -> bool:
+    return any(each.name == name and each.direction != "out" and each.dtype in types for each in manifest.buffers)
+
+
+def _with_edges(manifest: LaunchManifest, plain: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
+    return {
+        name: _edges_among(values, rng) if _is_input(manifest, name, _FLOATS) else values
+        for name, values in plain.items()
+    }
+
+
+def _edges_among(values: Array, rng: np.random.Generator) -> Array:
+    kind = values.dtype
+    info = np.finfo(kind)
+    edges = np.array(
+        [0.0, -0.0, np.inf, -np.inf, np.nan, info.tiny, -info.tiny, info.smallest_subnormal, info.max, info.min], kind
+    )
+    noise = np.frombuffer(rng.bytes(values.nbytes), kind).reshape(values.shape)
+    choice = rng.random(values.shape)
+    mixed = np.where(choice < _EDGE_SHARE, rng.choice(edges, values.shape), values)
+    return np.where(choice > 1 - _EDGE_SHARE, noise, mixed).astype(kind)
+
+
+def _shuffled(manifest: LaunchManifest, plain: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
+    return {
+        name: rng.permutation(values.reshape(-1)).reshape(values.shape)
+        if _is_input(manifest, name, _WHOLE)
+        else values
+        for name, values in plain.items()
+    }
+
+
+def _differing(want: Mapping[str, Array], got: Mapping[str, Array]) -> tuple[str, Array] | None:
+    """The first buffer that is not the same to the bit, and the indices of its elements that differ."""
+    for name, before in want.items():
+        raw = np.dtype(f"u{before.dtype.itemsize}")
+        places = np.flatnonzero(before.view(raw).reshape(-1) != got[name].view(raw).reshape(-1))
+        if places.size:
+            return name, places
+    return None
+
+
+def _words(name: str, element: int, count: int, want: Array, got: Array) -> str:
+    place = tuple(int(i) for i in np.unravel_index(element, want.shape))
+    index = ", ".join(map(str, place))
+    more = f" ({count} elements differ)" if count > 1 else ""
+    return f"{name}[{index}] is {got[place]!s}, the original has {want[place]!s}{more}"
+
+
+def _stores(trial: Trial, program: Program, kernel: Kernel, watch: StoreWatch) -> dict[int, Store]:
+    """The last store of each watched element; a run that is too long for the slow engine tells what it saw."""
+    trial.run(program, kernel, RunOptions(poison="ignore", watch=watch, limits=_SHRINK_LIMITS))
+    return watch.finish()
+
+
+def _order(old: Store | None, new: Store | None) -> tuple[int, int]:
+    """When the original stored an element; elements it never stored come last, in the other version's order."""
+    return (0, old.order) if old is not None else (1, new.order if new is not None else 0)

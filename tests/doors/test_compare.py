@@ -1,0 +1,52 @@
+"""`asmevo test`: equal versions, different ones with the store, and input that does not fit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from compiled_programs import all_files
+from typer.testing import CliRunner
+
+from asmevo.doors.cli import app
+
+LAUNCH = str(Path(__file__).parent.parent / "data" / "launches" / "vector_add.json")
+runner = CliRunner()
+
+
+@pytest.fixture
+def versions(tmp_path: Path) -> tuple[str, str, str]:
+    """The compiler's kernel, the same with spare no-ops, and one that multiplies."""
+    text = all_files()["gfx942/vector_add.s"].decode()
+    written = {
+        "original.s": text,
+        "spaced.s": text.replace("\ts_endpgm", "\ts_nop 0\n\ts_endpgm", 1),
+        "wrong.s": text.replace("v_pk_add_f32", "v_pk_mul_f32", 1),
+    }
+    for name, content in written.items():
+        (tmp_path / name).write_text(content)
+    return tuple(str(tmp_path / name) for name in written)  # type: ignore[return-value]
+
+
+def test_equal_versions(versions: tuple[str, str, str]) -> None:
+    original, spaced, _ = versions
+    result = runner.invoke(app, ["test", original, spaced, "--launch", LAUNCH, "--json"])
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.output)
+    assert report["equal"] is True
+    assert report["left_out"] == {}
+
+
+def test_a_difference_names_the_store(versions: tuple[str, str, str]) -> None:
+    original, _, wrong = versions
+    result = runner.invoke(app, ["test", original, wrong, "--launch", LAUNCH])
+    assert result.exit_code == 1
+    assert "out_ptr[0] is" in result.output
+    assert "buffer_store_dwordx4" in result.output
+
+
+def test_a_launch_of_another_kernel_is_bad_input(versions: tuple[str, str, str]) -> None:
+    original, spaced, _ = versions
+    result = runner.invoke(app, ["test", original, spaced, "--launch", LAUNCH.replace("vector_add", "lds_reduce")])
+    assert result.exit_code == 2
