@@ -6,6 +6,7 @@ from asmevo.doors import (
     check_command,
     compare_command,
     doctor_command,
+    estimate_command,
     optimize_commands,
     program_commands,
     run_command,
@@ -18,6 +19,7 @@ __all__ = ["app", "main"]
 _COMMANDS = (
     compare_command,
     doctor_command,
+    estimate_command,
     targets_command,
     program_commands,
     check_command,

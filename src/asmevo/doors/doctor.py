@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
-import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -64,10 +63,12 @@ def _clang() -> Part:
 
 
 def _llvm_mca() -> Part:
-    found = next((name for name in ("llvm-mca", "llvm-mca-22", "llvm-mca-21") if shutil.which(name)), None)
-    adds = "the baseline of the candidates benchmark"
+    from asmevo.toolchain.mca import find_mca
+
+    found = find_mca()
+    adds = "a second opinion on cycles (`estimate --engine llvm-mca`)"
     get = "install llvm (Debian: apt install llvm)"
-    return Part("llvm-mca", found is not None, True, found or "not found", adds, get)
+    return Part("llvm-mca", found is not None, True, Path(found).name if found else "not found", adds, get)
 
 
 def _gpu() -> Part:
