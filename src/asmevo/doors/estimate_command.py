@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from asmevo.doors.application import File, Gpu, Json, KernelGlob, app, print_json
 from asmevo.doors.exits import BAD_INPUT, sentences
+
+if TYPE_CHECKING:
+    from asmevo.program import Kernel
+    from asmevo.timing.timeline import Timeline
 
 
 class Engine(Enum):
@@ -16,6 +23,17 @@ class Engine(Enum):
 
     ASMEVO = "asmevo"
     LLVM_MCA = "llvm-mca"
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What is asked about each kernel."""
+
+    engine: Engine
+    waves: int | None
+    trips: int | dict[int, int] | None
+    memory: str | dict[str, int]
+    issues: bool
 
 
 def _trips(words: list[str]) -> int | dict[int, int] | None:
@@ -49,6 +67,8 @@ def estimate(
     trips: Annotated[list[str], typer.Option(help="Iterations: N, or BLOCK=N (repeatable).")] = [],  # noqa: B006
     memory: Annotated[list[str], typer.Option(help="cold, l2, lds-only, or CLASS=CYCLES (repeatable).")] = ["l2"],  # noqa: B006
     engine: Annotated[Engine, typer.Option(help="Whose model answers.")] = Engine.ASMEVO,
+    issues: Annotated[bool, typer.Option("--timeline", help="Also list every simulated issue.")] = False,
+    page: Annotated[Path | None, typer.Option("--html", help="Write the timeline of one kernel as a page.")] = None,
     as_json: Json = False,
 ) -> None:
     """Predicted cycles with stalls, their sources, and how well each number is known."""
@@ -56,29 +76,49 @@ def estimate(
 
     with sentences():
         program = open_program(file, gpu=gpu)
-        iterations, answering = _trips(trips), _memory(memory)
-        answers: list[tuple[dict[str, Any], list[str]]] = []
-        for each in program.select(kernel):
-            answers.append(_answer(each, engine, waves, iterations, answering))
+        chosen = program.select(kernel)
+        question = _Question(engine, waves, _trips(trips), _memory(memory), issues)
+        if page is not None:
+            _write_page(chosen, str(file), question, page)
+        answers = [_answer(each, question) for each in chosen]
     if as_json:
         print_json([data for data, _ in answers])
     else:
         typer.echo("\n".join(line for _, lines in answers for line in lines))
 
 
-def _answer(
-    kernel: Any, engine: Engine, waves: int | None, trips: int | dict[int, int] | None, memory: str | dict[str, int]
-) -> tuple[dict[str, Any], list[str]]:
-    from asmevo.report.estimates import estimate_lines, mca_lines
-    from asmevo.timing import estimate as predict
-    from asmevo.timing.second_opinion import ask_mca
+def _write_page(kernels: Sequence[Kernel], file: str, question: _Question, page: Path) -> None:
+    from asmevo.program import KernelNotFoundError, write_file_atomically
+    from asmevo.report.timeline_html import timeline_html
 
-    if engine is Engine.LLVM_MCA:
-        opinion = ask_mca(kernel, trips)
-        return opinion.to_dict(), list(mca_lines(opinion))
+    if len(kernels) != 1:
+        raise KernelNotFoundError(
+            file, f"choose one kernel with --kernel; there are: {', '.join(k.name for k in kernels)}"
+        )
+    write_file_atomically(page, timeline_html(kernels[0], _timeline(kernels[0], question)).encode())
+
+
+def _timeline(kernel: Kernel, question: _Question) -> Timeline:
+    from asmevo.timing.timeline import timeline
+
     try:
-        found = predict(kernel, waves=waves, trip_count=trips, memory=memory)
+        return timeline(kernel, waves=question.waves, trip_count=question.trips, memory=question.memory)
     except ValueError as error:
         typer.echo(f"asmevo: {error}", err=True)
         raise typer.Exit(BAD_INPUT) from None
-    return found.to_dict(), list(estimate_lines(kernel, found))
+
+
+def _answer(kernel: Kernel, question: _Question) -> tuple[dict[str, Any], list[str]]:
+    """(JSON, lines of text) about one kernel."""
+    from asmevo.report.estimates import estimate_lines, mca_lines, timeline_lines
+    from asmevo.timing.second_opinion import ask_mca
+
+    if question.engine is Engine.LLVM_MCA:
+        opinion = ask_mca(kernel, question.trips)
+        return opinion.to_dict(), list(mca_lines(opinion))
+    found = _timeline(kernel, question)
+    data, lines = found.estimate.to_dict(), list(estimate_lines(kernel, found.estimate))
+    if question.issues:
+        data["timeline"] = found.to_dict()
+        lines += timeline_lines(kernel, found)
+    return data, lines

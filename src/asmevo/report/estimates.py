@@ -9,6 +9,7 @@ from asmevo.program.kernel import Kernel
 from asmevo.timing import Estimate
 from asmevo.timing.estimate import LoopEstimate, Stall
 from asmevo.timing.second_opinion import McaEstimate
+from asmevo.timing.timeline import Timeline
 
 _MOST_STALLS = 8
 
@@ -68,3 +69,21 @@ def _named(kernel: Kernel, place: int) -> str:
     instruction = kernel.by_id[place]
     where = f"line {instruction.line}" if instruction.line is not None else f"#{place}"
     return f"{where} `{instruction.text}`"
+
+
+def timeline_lines(kernel: Kernel, found: Timeline) -> Iterator[str]:
+    """One line an issue: cycle, wave, instruction, and what it waited for."""
+    covered = {link.load: link for link in found.links}
+    for slot in found.slots:
+        text = f"{slot.cycle:8d}  wave {slot.wave:<2d} {_named(kernel, slot.instruction)}"
+        if slot.stall:
+            source = ""
+            if slot.source is not None and slot.source != slot.instruction:
+                source = f" of {_named(kernel, slot.source)}"
+            text += f"  (waited {slot.stall}: {slot.reason}{source})"
+        link = covered.get(slot.instruction)
+        if link is not None and slot.wave == 0 and slot.iteration == 0:
+            wait = _named(kernel, link.wait) if link.wait is not None else "no wait"
+            use = _named(kernel, link.use) if link.use is not None else "nothing on the path"
+            text += f"  [covered by {wait}; first used by {use}]"
+        yield text

@@ -24,7 +24,7 @@ from asmevo.target.facts import Known
 from asmevo.timing.machine import Machine, Port
 from asmevo.timing.path import ASSUMED_TRIP_COUNT, Stretch, TripCounts, path_of, trips_of
 from asmevo.timing.schedule import schedule
-from asmevo.timing.simulator import Pass, Simulator, StretchLog
+from asmevo.timing.simulator import Observe, Pass, Simulator, StretchLog
 
 MOST_ITERATIONS = 12
 WAVE_ITERATIONS = 32
@@ -105,6 +105,7 @@ def estimate(
     trip_count: TripCounts = None,
     memory: Memory = "l2",
     only_loops: bool = False,
+    observe: Observe | None = None,
 ) -> Estimate:
     """Estimates a kernel.
 
@@ -112,7 +113,7 @@ def estimate(
     by the index of the loop's header block. `memory`: "cold", "l2", "lds-only" (global memory answers at
     once), or cycles by latency class (e.g. {"vmem_load": 500}). `only_loops` leaves out the code between
     innermost loops, which is faster and enough to compare loop schedules; each loop then starts with nothing
-    in flight. Raises ValueError for values that make no sense.
+    in flight. `observe` hears of each simulated issue. Raises ValueError for values that make no sense.
     """
     if waves is not None and waves < 1:
         raise ValueError(f"a SIMD cannot run {waves} waves")
@@ -131,6 +132,7 @@ def estimate(
         (own, each.loop is not None, limit) for own, each, limit in zip(steps, stretches, limits, strict=True)
     ]
     simulator = Simulator(machine, plan, count, _waves_of_group(kernel), _spacing(kernel.target))
+    simulator.observe = observe
     simulator.run()
     return _Summary(kernel, machine, stretches, simulator, trip_count).estimate(count, possible, memory)
 

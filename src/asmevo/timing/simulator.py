@@ -13,7 +13,7 @@ barriers stay in step.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -92,6 +92,10 @@ class Wave:
     given: Mapping[int, int] | None = None
 
 
+Observe = Callable[[Wave, Step, int, Bound, Bound | None], None]
+"""Hears of each issue before the wave's state changes: wave, step, cycle, the wave's own bound, the shared one."""
+
+
 class Simulator:
     """One run: `waves` waves in workgroups of `group_size` waves on this SIMD, over the stretches of a path.
 
@@ -143,6 +147,7 @@ class Simulator:
         self._arrived: dict[tuple[int, int], tuple[int, int]] = {}
         self._parked: dict[tuple[int, int], list[Wave]] = {}
         self._ready: list[tuple[int, int]] = []
+        self.observe: Observe | None = None
 
     @staticmethod
     def _wave(number: int, group: int, start: int, slots: int, counters: int, interval: int) -> Wave:
@@ -307,6 +312,8 @@ class Simulator:
         if step.extra:
             _book(wave, (slot, slot, step.extra_cause), step.extra)
             time += step.extra
+        if self.observe is not None:
+            self.observe(wave, step, time, own, shared)
         wave.issued[slot] = time
         wave.last_issue = time
         self._port_free[step.port] = time + step.hold
