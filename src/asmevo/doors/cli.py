@@ -10,6 +10,7 @@ from asmevo.doors import (
     optimize_commands,
     program_commands,
     run_command,
+    slice_command,
     targets_command,
 )
 from asmevo.doors.application import app
@@ -24,6 +25,7 @@ _COMMANDS = (
     program_commands,
     check_command,
     run_command,
+    slice_command,
     optimize_commands,
 )
 

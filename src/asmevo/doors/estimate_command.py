@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -67,6 +66,7 @@ def estimate(
     trips: Annotated[list[str], typer.Option(help="Iterations: N, or BLOCK=N (repeatable).")] = [],  # noqa: B006
     memory: Annotated[list[str], typer.Option(help="cold, l2, lds-only, or CLASS=CYCLES (repeatable).")] = ["l2"],  # noqa: B006
     engine: Annotated[Engine, typer.Option(help="Whose model answers.")] = Engine.ASMEVO,
+    profile: Annotated[Path | None, typer.Option(help="Thread-trace CSV; its latencies replace assumed ones.")] = None,
     issues: Annotated[bool, typer.Option("--timeline", help="Also list every simulated issue.")] = False,
     page: Annotated[Path | None, typer.Option("--html", help="Write the timeline of one kernel as a page.")] = None,
     as_json: Json = False,
@@ -78,8 +78,10 @@ def estimate(
         program = open_program(file, gpu=gpu)
         chosen = program.select(kernel)
         question = _Question(engine, waves, _trips(trips), _memory(memory), issues)
+        if profile is not None:
+            question = replace(question, memory=_seen(program.only(kernel), question, profile))
         if page is not None:
-            _write_page(chosen, str(file), question, page)
+            _write_page(program.only(kernel), question, page)
         answers = [_answer(each, question) for each in chosen]
     if as_json:
         print_json([data for data, _ in answers])
@@ -87,15 +89,11 @@ def estimate(
         typer.echo("\n".join(line for _, lines in answers for line in lines))
 
 
-def _write_page(kernels: Sequence[Kernel], file: str, question: _Question, page: Path) -> None:
-    from asmevo.program import KernelNotFoundError, write_file_atomically
+def _write_page(kernel: Kernel, question: _Question, page: Path) -> None:
+    from asmevo.program import write_file_atomically
     from asmevo.report.timeline_html import timeline_html
 
-    if len(kernels) != 1:
-        raise KernelNotFoundError(
-            file, f"choose one kernel with --kernel; there are: {', '.join(k.name for k in kernels)}"
-        )
-    write_file_atomically(page, timeline_html(kernels[0], _timeline(kernels[0], question)).encode())
+    write_file_atomically(page, timeline_html(kernel, _timeline(kernel, question)).encode())
 
 
 def _timeline(kernel: Kernel, question: _Question) -> Timeline:
@@ -106,6 +104,15 @@ def _timeline(kernel: Kernel, question: _Question) -> Timeline:
     except ValueError as error:
         typer.echo(f"asmevo: {error}", err=True)
         raise typer.Exit(BAD_INPUT) from None
+
+
+def _seen(kernel: Kernel, question: _Question, profile: Path) -> dict[str, int]:
+    """Memory latencies of a profile by class; those that it does not show stay as they were asked for."""
+    from asmevo.timing.profile import costs_of, read_profile, seen_latencies
+
+    costs = costs_of(read_profile(profile), kernel)
+    given = question.memory if isinstance(question.memory, dict) else {}
+    return given | seen_latencies(kernel, costs, _timeline(kernel, question).links)
 
 
 def _answer(kernel: Kernel, question: _Question) -> tuple[dict[str, Any], list[str]]:

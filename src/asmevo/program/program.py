@@ -55,6 +55,14 @@ class Program:
             raise KernelNotFoundError(self.file, f"no kernel matches `{pattern}`; there are: {names}")
         return found
 
+    def only(self, pattern: str | None = None) -> Kernel:
+        """The one kernel that `select` finds. Raises KernelNotFoundError when there are more."""
+        found = self.select(pattern)
+        if len(found) != 1:
+            names = ", ".join(kernel.name for kernel in found)
+            raise KernelNotFoundError(self.file, f"choose one kernel with --kernel; there are: {names}")
+        return found[0]
+
     def kernel(self, name: str) -> Kernel:
         """The kernel of exactly this name. Raises KernelNotFoundError."""
         for kernel in self.kernels:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from asmevo.analysis.windows import Cost
 from asmevo.program.kernel import Kernel
 from asmevo.timing.estimate import Estimate, Memory, estimate, machine_for
 from asmevo.timing.machine import Port
@@ -72,6 +73,33 @@ def timeline(
     found = estimate(kernel, waves=waves, trip_count=trip_count, memory=memory, observe=collected)
     slots = sorted(collected.slots, key=lambda each: (each.cycle, each.wave))
     return Timeline(found, tuple(slots), tuple(_links(kernel, collected.first)))
+
+
+def costs_of_timeline(kernel: Kernel, found: Timeline) -> dict[int, Cost]:
+    """Cycles by instruction (id), with loops weighted by their trips beyond the simulated iterations."""
+    weights = _weights(kernel, found)
+    sums: dict[int, list[float]] = {}
+    interval = min((slot.held for slot in found.slots), default=1)
+    for slot in found.slots:
+        weight = weights.get(slot.instruction, 1.0)
+        own = sums.setdefault(slot.instruction, [0.0, 0.0, 0.0])
+        for place, value in enumerate((slot.stall + interval, slot.stall, 1)):
+            own[place] += weight * value
+    return {place: Cost(*values) for place, values in sums.items()}
+
+
+def _weights(kernel: Kernel, found: Timeline) -> dict[int, float]:
+    """How often a simulated issue of a loop's instruction stands for a real one."""
+    simulated: dict[int, set[int]] = {}
+    for slot in found.slots:
+        simulated.setdefault(slot.instruction, set()).add(slot.iteration)
+    trips = {
+        instruction.id: loop.trips
+        for loop in found.estimate.loops
+        for block in loop.blocks
+        for instruction in kernel.blocks[block].instructions
+    }
+    return {place: trips[place] / len(seen) for place, seen in simulated.items() if place in trips}
 
 
 @dataclass(slots=True)
