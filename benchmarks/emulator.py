@@ -1,24 +1,42 @@
-"""Wave-instructions a second of the emulator in steady state, one core.
+"""Speed of the emulator on one core: in steady state, at the first run, and with the code kept on disk.
 
-An ALU loop (32 VALU instructions a turn, wave64) in compiled code, beside the same loop in the reference engine
-(numpy, one instruction at a time), and whole kernels of the test data: an LDS reduction and a matrix product. Each
-is run twice; the second run finds its code in the cache. Prints millions a second and the ratio to the reference.
+The loads are an ALU loop (32 VALU instructions a turn, wave64), an LDS reduction and matrix products by MFMA and by
+WMMA; the baseline of each is the same launch in the reference engine (numpy, one instruction at a time) in the same
+process. For the first run of large kernels it gives the milliseconds that making native code takes, for each
+instruction of the kernel, and the time of the whole run; then that of a later run in the process, and of one in a
+fresh process with the code on disk. `--json FILE` writes all figures.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import subprocess
 import sys
 import tempfile
+import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "tests" / "program")]
 
-from emulated_launches import run_pair  # noqa: E402
+from emulated_launches import launch, program_of, run_pair  # noqa: E402
 
-from asmevo.emulator import Limits, RunOptions, RunResult, parse_manifest, run  # noqa: E402
+from asmevo.emulator import (  # noqa: E402
+    Limits,
+    RunOptions,
+    RunResult,
+    block_store,
+    dispatcher,
+    native_functions,
+    parse_manifest,
+    run,
+    threaded_code,
+)
+from asmevo.emulator.compiled import HOT_AFTER  # noqa: E402
 from asmevo.program import read_program  # noqa: E402
 from asmevo.toolchain import Processor, toolchain  # noqa: E402
 
@@ -87,27 +105,122 @@ def rate(result: RunResult) -> float:
     return result.instructions / result.seconds / 1e6
 
 
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """Millions of wave-instructions a second, compiled and in the reference engine."""
+
+    load: str
+    compiled: float
+    reference: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times faster than the reference."""
+        return self.compiled / self.reference
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The first run of a kernel. Seconds; `compile_ms` a kernel instruction."""
+
+    kernel: str
+    instructions: int
+    compile_ms: float
+    first: float
+    again: float
+    other_process: float
+
+
+def steady_alu(turns: int) -> Steady:
+    """The ALU loop; so many turns that making code does not count."""
+    alu(HOT_AFTER + 1, "compiled")
+    return Steady("ALU loop gfx942", rate(alu(turns, "compiled")), rate(alu(200, "reference")))
+
+
+def steady(name: str, target: str, times: int) -> Steady:
+    """A launch of the test data with `times` as many workgroups' work: the launch again and again."""
+    run_pair(name, target)
+    runs = [run_pair(name, target) for _ in range(times)]
+    compiled = sum(each.instructions for each in runs) / sum(each.seconds for each in runs) / 1e6
+    run_pair(name, target, RunOptions(engine="reference"))
+    return Steady(f"{name} {target}", compiled, rate(run_pair(name, target, RunOptions(engine="reference"))))
+
+
+def start(name: str, target: str) -> Start:
+    """A kernel's first runs, with a cache of its own."""
+    with tempfile.TemporaryDirectory() as cache:
+        command = [sys.executable, __file__, "--first", name, target]
+        environment = {**os.environ, "ASMEVO_CACHE": cache}
+        outputs = [
+            subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+            for _ in range(2)
+        ]
+    first, later = (json.loads(output) for output in outputs)
+    return Start(
+        f"{name} {target}", first["instructions"], first["compile_ms"], first["first"], first["again"], later["first"]
+    )
+
+
+def first_run(name: str, target: str) -> dict[str, float]:
+    """In a process of its own: the times of two runs, and the part of the first that made native code."""
+    spent = 0.0
+    real = native_functions.addresses
+
+    def timed(wanted: Any) -> Any:
+        nonlocal spent
+        started = time.perf_counter()
+        found = real(wanted)
+        spent += time.perf_counter() - started
+        return found
+
+    for module in (native_functions, block_store, threaded_code, dispatcher):
+        module.addresses = timed  # type: ignore[attr-defined]
+    manifest = launch(name)
+    kernel = program_of(name, target).kernel(manifest.symbol)
+    count = sum(len(block.instructions) for block in kernel.blocks)
+    first = run_pair(name, target).seconds
+    made = spent
+    again = run_pair(name, target).seconds
+    return {"instructions": count, "compile_ms": 1e3 * made / count, "first": first, "again": again}
+
+
+STEADY = (("lds_reduce", "gfx942"), ("matmul_f16", "gfx942"), ("matmul_f16", "gfx1100"))
+LARGE = (
+    ("attention_4heads", "gfx908"), ("attention_4heads", "gfx1100"), ("gemm_bias_silu", "gfx906"),
+    ("gemm_bias_silu", "gfx1201"), ("attention_fwd", "gfx942"),
+)  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=1_000_000)
-    turns = parser.parse_args().turns
-    slow = rate(alu(200, "reference"))
-    alu(1000, "compiled")
-    fast = rate(alu(turns, "compiled"))
-    print(f"ALU loop: {fast:.1f} million wave-instructions/s compiled, {slow:.3f} reference: {fast / slow:.0f} times")
-    for name, target in (("lds_reduce", "gfx942"), ("matmul_f16", "gfx942"), ("matmul_f16", "gfx1100")):
-        reference = rate(run_pair(name, target, RunOptions(engine="reference")))
-        first = run_pair(name, target)
-        again = run_pair(name, target)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--first", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.first:
+        print(json.dumps(first_run(*options.first)))
+        return
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["ASMEVO_CACHE"] = cache
+        loads = [steady_alu(options.turns), *(steady(name, target, 20) for name, target in STEADY)]
+    for load in loads:
         print(
-            f"{name} {target}: first run {first.seconds:.2f} s, again {again.seconds:.3f} s, "
-            f"{rate(again):.2f} million/s, reference {reference:.3f}: {rate(again) / reference:.0f} times"
+            f"{load.load}: {load.compiled:.2f} million wave-instructions/s, reference {load.reference:.3f}: "
+            f"{load.ratio:.0f} times"
         )
+    starts = [start(name, target) for name, target in LARGE]
+    for each in starts:
+        print(
+            f"{each.kernel} ({each.instructions} instructions): code {each.compile_ms:.2f} ms an instruction, "
+            f"first run {each.first:.2f} s, again {each.again:.3f} s, in another process {each.other_process:.3f} s"
+        )
+    if options.json:
+        figures = {
+            "steady": [{**asdict(load), "ratio": load.ratio} for load in loads],
+            "starts": [asdict(each) for each in starts],
+        }
+        options.json.write_text(json.dumps(figures, indent=1))
 
 
 if __name__ == "__main__":
-    import os
-
-    with tempfile.TemporaryDirectory() as cache:
-        os.environ["ASMEVO_CACHE"] = cache
-        main()
+    main()

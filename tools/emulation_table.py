@@ -21,6 +21,8 @@ from asmevo.emulator import Limits, RunOptions  # noqa: E402
 
 WORDS = {"matches": "ok", "differs": "differs", "limit": "limit", "fault": "fault"}
 
+ASYNCHRONOUS = "## Asynchronous mode\n"  # from here on `tools/asynchronous_table.py` writes
+
 HEAD = """# What the emulator runs
 
 Written by `tools/emulation_table.py`. Each cell is one launch of one compiled kernel, its results compared with
@@ -52,9 +54,10 @@ def main() -> None:
     lines = ["| launch | " + " | ".join(targets) + " |", "|---|" + "---|" * len(targets)]
     lines += ["| " + " | ".join([name, *(found.get((name, t), "-") for t in targets)]) + " |" for name in names]
     matching = sum(word == "ok" for word in found.values())
-    (ROOT / "docs" / "emulation.md").write_text(
-        HEAD.format(matching=matching, total=len(pairs)) + "\n".join(lines) + "\n"
-    )
+    document = ROOT / "docs" / "emulation.md"
+    _, title, rest = document.read_text().partition(ASYNCHRONOUS)
+    kept = f"\n{title}{rest}" if title else ""
+    document.write_text(HEAD.format(matching=matching, total=len(pairs)) + "\n".join(lines) + "\n" + kept)
 
 
 if __name__ == "__main__":

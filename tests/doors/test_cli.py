@@ -76,7 +76,7 @@ def test_optimize_and_apply(tmp_path: Path) -> None:
     done = asmevo("optimize", MATMUL, "-o", str(patch), "--budget", "6", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["candidates"]
-    assert (tmp_path / ".asmevo" / "runs").is_dir()
+    assert (tmp_path / ".asmevo" / "ledger.sqlite").is_file()
     done = asmevo("apply", str(patch), MATMUL, "-o", str(out))
     assert done.returncode == 0, done.stderr
     assert asmevo("inspect", str(out)).returncode == 0
@@ -144,8 +144,8 @@ def test_check_says_what_is_missing_and_how_to_mend_it() -> None:
     assert done.returncode == 1
     assert "insert s_nop 0" in done.stdout
     assert asmevo("check", case, "--gpu", "gfx90a").returncode == 0
-    findings = json.loads(asmevo("check", case, "--gpu", "gfx942", "--json").stdout)
-    assert findings[0]["rule"].startswith("hazards.")
+    (file,) = json.loads(asmevo("check", case, "--gpu", "gfx942", "--json").stdout)["files"]
+    assert file["findings"][0]["rule"].startswith("hazards.")
 
 
 def test_check_is_silent_on_compiler_output() -> None:

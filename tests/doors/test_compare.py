@@ -36,6 +36,7 @@ def test_equal_versions(versions: tuple[str, str, str]) -> None:
     report = json.loads(result.output)
     assert report["equal"] is True
     assert report["left_out"] == {}
+    assert any("asynchronous" in name for name in report["launches"])
 
 
 def test_a_difference_names_the_store(versions: tuple[str, str, str]) -> None:
@@ -44,6 +45,19 @@ def test_a_difference_names_the_store(versions: tuple[str, str, str]) -> None:
     assert result.exit_code == 1
     assert "out_ptr[0] is" in result.output
     assert "buffer_store_dwordx4" in result.output
+
+
+def test_a_missing_wait_shows_only_with_late_memory(versions: tuple[str, str, str], tmp_path: Path) -> None:
+    original, _, _ = versions
+    lines = Path(original).read_text().splitlines(keepends=True)
+    last = max(place for place, line in enumerate(lines) if "s_waitcnt" in line)
+    broken = tmp_path / "broken.s"
+    broken.write_text("".join(lines[:last] + lines[last + 1 :]))
+    result = runner.invoke(app, ["test", original, str(broken), "--launch", LAUNCH])
+    assert result.exit_code == 1
+    assert "asynchronous" in result.output
+    plain = runner.invoke(app, ["test", original, str(broken), "--launch", LAUNCH, "--seeds", "0"])
+    assert plain.exit_code == 0
 
 
 def test_a_launch_of_another_kernel_is_bad_input(versions: tuple[str, str, str]) -> None:

@@ -14,7 +14,8 @@ from asmevo.emulator import Limits, Outcome, RunOptions, RunResult, parse_manife
 from asmevo.program import Block, read_program
 from asmevo.toolchain import Processor, toolchain
 
-ENGINES = ["reference", "compiled"]
+ENGINES = ["reference", "compiled", "hot"]
+"""The compiled engine with threaded code, and with whole blocks from the start ("hot")."""
 
 _METADATA = """
 .amdgpu_metadata
@@ -91,6 +92,8 @@ def launch(
         }
     )
     made = program(body)
+    if engine == "hot":
+        engine, options = "compiled", {"hot_after": 0, **options}
     return run(made, made.kernel("k"), manifest, options=RunOptions(engine=engine, **options))  # type: ignore[arg-type]
 
 
@@ -257,10 +260,79 @@ def test_unwritten_memory_is_noted_or_refused(engine: str) -> None:
     assert launch(body, engine, init=init, poison="ignore").notes == ()
 
 
-def test_registers_that_nobody_wrote_are_noted_by_the_reference_engine() -> None:
-    noted = launch("  v_add_u32_e32 v2, v9, v0\n" + STORE, "reference")
-    assert noted.notes == ("k: instruction 6 `v_add_u32_e32 v2, v9, v0` (wave 0) reads v9, which nobody wrote",)
-    assert launch("  v_add_u32_e32 v2, v0, v0\n" + STORE, "reference").notes == ()
+UNWRITTEN = "k: instruction {} `v_add_u32_e32 v2, v9, v0` (wave 0) reads v9, which nobody wrote"
+ADD = "  v_add_u32_e32 v2, v9, v0\n"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_registers_that_nobody_wrote_are_noted_or_refused(engine: str) -> None:
+    assert launch(ADD + STORE, engine).notes == (UNWRITTEN.format(6),)
+    refused = launch(ADD + STORE, engine, poison="error")
+    assert (refused.outcome, refused.problems) == (Outcome.FAULT, (UNWRITTEN.format(6),))
+    assert launch("  v_add_u32_e32 v2, v0, v0\n" + STORE, engine, poison="error").outcome is Outcome.RAN
+    assert launch(ADD + STORE, engine, poison="ignore").notes == ()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("n", [0, 1])
+def test_a_register_that_one_path_writes(engine: str, n: int) -> None:
+    """Only the path decides; the write stands in a block of its own."""
+    body = "  s_cmp_eq_u32 s6, 0\n  s_cbranch_scc1 skip\n  v_mov_b32_e32 v9, 3\nskip:\n" + ADD + STORE
+    notes = launch(body, engine, n=n).notes
+    assert notes == (() if n else (UNWRITTEN.format(9),))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("turns", "noted"), [(1, True), (3, True)])
+def test_a_loop_that_writes_behind_its_read(engine: str, turns: int, noted: bool) -> None:
+    body = "  s_mov_b32 s7, 0\nloop:\n" + ADD + "  v_mov_b32_e32 v9, s7\n  s_add_u32 s7, s7, 1\n"
+    body += f"  s_cmp_lt_u32 s7, {turns}\n  s_cbranch_scc1 loop\n" + STORE
+    result = launch(body, engine)
+    assert result.notes == ((UNWRITTEN.format(7),) if noted else ())
+    before = launch("  v_mov_b32_e32 v9, 5\n" + body, engine)
+    assert before.notes == ()
+    assert good(before)[:64].tolist() == [lane + (5 if turns == 1 else turns - 2) for lane in range(64)]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_no_lane_that_runs_reads_nothing(engine: str) -> None:
+    body = "  s_mov_b64 s[10:11], exec\n  s_mov_b64 exec, 0\n" + ADD + "  s_mov_b64 exec, s[10:11]\n"
+    assert launch(body, engine).notes == ()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_barrier_between_write_and_read(engine: str) -> None:
+    """The reference engine runs the barrier, native code the rest."""
+    maybe = "  s_cmp_eq_u32 s6, 0\n  s_cbranch_scc1 skip\n  v_mov_b32_e32 v9, 3\nskip:\n"
+    assert launch(maybe + "  s_barrier\n" + ADD + STORE, engine, n=1).notes == ()
+    assert launch(maybe + "  s_barrier\n" + ADD + STORE, engine, n=0).notes == (UNWRITTEN.format(10),)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_operands_that_overlap(engine: str) -> None:
+    """Shared code is written for operands apart: results must not be seen by the instruction that makes them."""
+    body = """
+  v_mov_b32_e32 v2, v0
+  v_mov_b32_e32 v3, 7
+  v_mad_u64_u32 v[2:3], vcc, v2, v3, v[2:3]
+  s_mov_b32 s10, 3
+  s_mov_b32 s11, 5
+  s_lshl_b64 s[10:11], s[10:11], s10
+  v_add_u32_e32 v3, s11, v3
+  v_xor_b32_e32 v2, v3, v2
+"""
+    # v[2:3] = lane * 7 + (7 << 32 | lane); s[10:11] = (5 << 32 | 3) << 3
+    assert good(launch(body + STORE, engine))[:64].tolist() == [(8 * lane) ^ (7 + 40) for lane in range(64)]
+
+
+def test_a_block_that_becomes_hot() -> None:
+    """The count and the results go on where whole code takes over."""
+    body = "  s_mov_b32 s7, 0\n  v_mov_b32_e32 v2, 0\nloop:\n  v_add_u32_e32 v2, v2, v0\n  s_add_u32 s7, s7, 1\n"
+    body += "  s_cmp_lt_u32 s7, s6\n  s_cbranch_scc1 loop\n" + STORE
+    results = [launch(body, "compiled", n=100, hot_after=hot) for hot in (1, 2, 50, 100, 101)]
+    for result in results:
+        assert good(result)[:64].tolist() == [100 * lane for lane in range(64)]
+        assert result.fidelity == results[0].fidelity
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -376,11 +448,6 @@ def test_a_fault_on_one_of_two_threads_ends_the_run(monkeypatch: pytest.MonkeyPa
     assert "(workgroup [2, 0, 0], wave 0): lane 0 writes" in result.problems[0]
 
 
-def test_compiled_blocks_are_kept_on_disk(tmp_path: Any) -> None:
-    launch("  v_mov_b32_e32 v2, 5\n" + STORE, "compiled")
-    assert list((tmp_path / "blocks").glob("*.o"))
-
-
 def test_both_engines_agree_on_random_integer_code() -> None:
     """The engines share the meanings but neither evaluation nor block structure."""
     generator = np.random.default_rng(5)
@@ -392,4 +459,6 @@ def test_both_engines_agree_on_random_integer_code() -> None:
         if generator.random() < 0.1:
             lines.append(f"  v_cmp_gt_i32_e32 vcc, v{a}, v{b}\n  v_cndmask_b32_e32 v{d}, v{a}, v{b}, vcc")
     body = "\n".join(lines) + "\n" + STORE
-    assert good(launch(body, "compiled")).tolist() == good(launch(body, "reference")).tolist()
+    wanted = good(launch(body, "reference")).tolist()
+    assert good(launch(body, "compiled")).tolist() == wanted
+    assert good(launch(body, "hot")).tolist() == wanted

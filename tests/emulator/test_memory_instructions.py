@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from asmevo.emulator.compiled import HOT_AFTER
 from asmevo.emulator.manifest import parse_manifest
 from asmevo.emulator.run import Outcome, RunOptions, RunResult, run
 from asmevo.program.opening import read_program
@@ -117,10 +118,19 @@ WAIT
         "format": 1, "symbol": "k", "groups": [1, 1, 1], "workgroup": [lanes, 1, 1], "arguments": arguments,
     }  # fmt: skip
     content = {"data": data.copy(), "out": np.zeros(out_shape, np.uint32)}
-    result = run(
-        program, program.kernel("k"), parse_manifest(manifest), buffers=content, options=RunOptions(poison="ignore")
+    result, whole_blocks = (
+        run(
+            program,
+            program.kernel("k"),
+            parse_manifest(manifest),
+            buffers={name: words.copy() for name, words in content.items()},
+            options=RunOptions(poison="ignore", hot_after=hot_after),
+        )
+        for hot_after in (HOT_AFTER, 0)
     )
     assert result.outcome is Outcome.RAN, result.problems
+    for name, words in result.outputs.items():
+        assert whole_blocks.outputs[name].tobytes() == words.tobytes()
     return result.outputs["out"], result.outputs["data"], result
 
 

@@ -105,7 +105,8 @@ def test_equivalence_refuses_another_constant(matmul: Kernel) -> None:
 
 
 def test_draft_leaves_equivalence_out_and_says_so(matmul: Kernel) -> None:
-    assert [gate.name for gate in Pipeline(matmul, Level.DRAFT).gates] == ["assemble", "waits", "hazards", "resources"]
+    names = ["assemble", "constraints", "waits", "hazards", "resources"]
+    assert [gate.name for gate in Pipeline(matmul, Level.DRAFT).gates] == names
     assert [gate.name for gate in Pipeline(matmul).gates][-1] == "equivalence"
 
 

@@ -15,6 +15,7 @@ from asmevo.program import open_program, read_program
 from asmevo.program.candidate import Candidate
 from asmevo.program.edit import Delete, EditScript
 from asmevo.search import Ledger, OptimizationRun, PatchError, SearchOptions, apply_patch, optimize, read_patch
+from asmevo.search.history import describe, restore
 from asmevo.search.patch import Patch
 
 MATMUL = COMPILED / "gfx942" / "matmul_f16.hsaco"
@@ -37,6 +38,7 @@ def test_it_finds_a_verified_gain(run: OptimizationRun) -> None:
     assert best.predicted_gain > 0.02
     assert [v["gate"] for v in best.verdicts] == [
         "assemble",
+        "constraints",
         "waits",
         "hazards",
         "resources",
@@ -65,12 +67,12 @@ def test_the_patch_survives_its_own_json(run: OptimizationRun, tmp_path: Path) -
 
 def test_the_ledger_holds_every_candidate(run: OptimizationRun, ledger: Ledger) -> None:
     assert run.id in ledger.runs()
-    directory = ledger.root / run.id
-    lines = [json.loads(line) for line in (directory / "candidates.jsonl").read_text().splitlines()]
-    assert len(lines) == run.tried
-    assert all(line["verdicts"] for line in lines)
-    assert (directory / "base.bin").read_bytes() == MATMUL.read_bytes()
-    assert Patch.model_validate_json((directory / "patch.json").read_text()) == run.patch
+    tried = ledger.candidates(run.id)
+    assert len(tried) == run.tried
+    assert all(body["verdicts"] for body in tried)
+    assert restore(ledger, run.id) == MATMUL.read_bytes()
+    patch = ledger.artifacts.read(describe(ledger, f"{run.id}/end")["body"]["artifacts"]["patch"])
+    assert Patch.model_validate_json(patch) == run.patch
 
 
 def test_applying_writes_the_kernel_that_was_judged(run: OptimizationRun) -> None:
@@ -150,7 +152,6 @@ def test_the_same_seed_finds_the_same(tmp_path: Path) -> None:
     def scripts(root: Path) -> list[object]:
         ledger = Ledger(root)
         run = optimize(program, kernel, SearchOptions(budget=60, seed=5), ledger)
-        lines = (ledger.root / run.id / "candidates.jsonl").read_text().splitlines()
-        return [json.loads(line)["script"]["edits"] for line in lines]
+        return [body["script"]["edits"] for body in ledger.candidates(run.id)]
 
     assert scripts(tmp_path / "one") == scripts(tmp_path / "other")

@@ -46,7 +46,9 @@ def test_compute_instructions_are_covered(gpu):
         ("v_rcp_f32_e32", Exactness.APPROXIMATE),
         ("v_dual_fmac_f32", Exactness.EXACT),
         ("image_sample", Exactness.UNSUPPORTED),
-        ("v_trig_preop_f64", Exactness.UNSUPPORTED),
+        ("v_trig_preop_f64", Exactness.EXACT),
+        ("buffer_load_b128", Exactness.EXACT),
+        ("buffer_atomic_add_u32", Exactness.EXACT),
     ],
 )
 def test_known_rows(mnemonic, exactness):
@@ -59,4 +61,13 @@ def test_rows_say_what_was_asked_and_why():
     assert "V_ADD_F32" in rows["v_add_f32_e32"].source
     untried = [row for row in rows.values() if not row.sample]
     assert untried
-    assert all(row.exactness is Exactness.UNSUPPORTED and "no sample" in row.source for row in untried)
+    assert all(row.exactness is Exactness.UNSUPPORTED for row in untried)
+    assert all(("no such instruction" if row.foreign else "no sample") in row.source for row in untried)
+
+
+def test_instructions_of_other_targets_of_the_family_are_foreign():
+    """gfx1151 has scalar floating point, gfx1100 has not; what gfx1100 has is foreign nowhere."""
+    rows = report("gfx1100")
+    assert rows["s_add_f32"].foreign
+    assert not any(row.foreign for row in rows.values() if row.sample)
+    assert not rows["image_load"].foreign

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from compiled_expressions import LANES, CompiledExpressions, reference
 
-from asmevo.semantics import float_lowering
+from asmevo.semantics import float_code
 from asmevo.semantics import softfloat as sf
 from asmevo.semantics.evaluate import apply
 from asmevo.semantics.expression import OPERATIONS, Concat, Const, Expr, Op, Select, Slice, Source
@@ -321,7 +321,7 @@ def test_uniform_values_meet_vectors() -> None:
 
 def test_f16_on_a_host_without_conversions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without F16C the integer code converts."""
-    monkeypatch.setattr(float_lowering, "host_has", lambda feature: False)
+    monkeypatch.setattr(float_code, "host_has", lambda feature: False)
     chosen = ["fadd", "fma", "fdiv", "fmin", "frint", "folt", "fldexp"]
     operations: list[Expr] = [float_operation(operation, sf.F16) for operation in chosen]
     inputs = [operation_inputs(operation, sf.F16, seed) for seed, operation in enumerate(chosen)]

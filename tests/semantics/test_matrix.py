@@ -498,7 +498,7 @@ def test_every_mfma_of_llvm_has_a_layout_that_fits_its_registers() -> None:
     [
         ("gfx942", "v_mfma_f32_16x16x8_xf32 v[16:19], v[0:1], v[2:3], v[16:19]"),
         ("gfx950", "v_mfma_f32_16x16x128_f8f6f4 v[16:19], v[0:7], v[8:11], v[16:19] blgp:4"),
-        ("gfx1250", "v_wmma_f32_16x16x4_f32 v[0:7], v[16:17], v[32:33], v[48:55]"),
+        ("gfx1250", "v_swmmac_f32_16x16x64_f16 v[0:7], v[16:23], v[32:47], v48"),
     ],
 )
 def test_unknown_layouts_are_refused_by_name(gpu: str, text: str) -> None:
@@ -508,3 +508,50 @@ def test_unknown_layouts_are_refused_by_name(gpu: str, text: str) -> None:
     assert found.exactness is Exactness.UNSUPPORTED
     assert not found.results
     assert instruction.mnemonic in found.source
+
+
+# --- gfx1250: rows and columns as on gfx12, any order along the depth that A and B share ------------------------
+
+WMMA1250 = [
+    ("f16", "f32", 32), ("bf16", "f32", 32), ("f16", "f16", 32), ("bf16", "bf16", 32), ("fp8", "f32", 64),
+    ("bf8", "f32", 64), ("fp8", "f16", 64), ("fp8", "f32", 128), ("bf8", "f16", 128), ("u8", "i32", 64),
+    ("i8", "i32", 64), ("f32", "f32", 4),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "result", "k_size"), WMMA1250, ids=["-".join(map(str, c)) for c in WMMA1250])
+def test_wmma_of_gfx1250(kind: str, result: str, k_size: int) -> None:
+    """A lane holds half of a row of A (column of B), lanes 16 apart the two halves."""
+    bits, half = BITS[kind], k_size // 2
+    a, b, c = numbers(kind, (16, k_size), 1), numbers(kind, (k_size, 16), 2), numbers(result, (16, 16), 3)
+    out = gfx12_output(result, 32)
+    values: Values = {n: [0] * 32 for n in range(4)}
+    for line, k in np.ndindex(16, k_size):
+        spot = (k % half * bits // 32, k % half * bits % 32, 16 * (k // half) + line)
+        put(values, 1, 32, spot, bits, encoded(kind, a[line, k]))
+        put(values, 2, 32, spot, bits, encoded(kind, b[k, line]))
+    for i, j in np.ndindex(16, 16):
+        put(values, 3, 32, out(i, j), BITS[result], encoded(result, c[i, j]))
+    inputs = 16 * k_size * bits // 32 // 32
+    text = wmma_text(kind, result, k_size, (8 * BITS[result] // 32, inputs, inputs))
+    after = run(meaning_of(text, "gfx1250", 32), values, 32)
+    expected = c.astype(np.float64) + a.astype(np.float64) @ b.astype(np.float64)
+    for i, j in np.ndindex(16, 16):
+        found = number(result, get(after, 0, out(i, j), BITS[result]))
+        assert found == (expected[i, j] if BITS[result] == 32 else float(DTYPES[result](expected[i, j])))
+
+
+def test_wmma_that_rounds_single_precision_to_bf16() -> None:
+    """C in eight registers of f32, D in four of bf16; A and B zero but for one element each."""
+    values: Values = {n: [0] * 32 for n in range(4)}
+    c = numbers("f32", (16, 16), 3) + np.float32(2.0**-12)
+    into, out = gfx12_output("f32", 32), gfx12_output("bf16", 32)
+    put(values, 1, 32, (0, 0, 5), 16, encoded("bf16", 3))
+    put(values, 2, 32, (0, 0, 7), 16, encoded("bf16", 2))
+    for i, j in np.ndindex(16, 16):
+        put(values, 3, 32, into(i, j), 32, int(np.float32(c[i, j]).view(np.uint32)))
+    text = "v_wmma_bf16f32_16x16x32_bf16 v[0:3], v[8:15], v[16:23], v[24:31]"
+    after = run(meaning_of(text, "gfx1250", 32), values, 32)
+    for i, j in np.ndindex(16, 16):
+        wanted = np.float32(c[i, j]) + (6 if (i, j) == (5, 7) else 0)
+        assert number("bf16", get(after, 0, out(i, j), 16)) == float(DTYPES["bf16"](wanted))

@@ -647,8 +647,11 @@ def test_gds_is_refused_by_name() -> None:
     assert "ds_add_u32" in found.source
 
 
-@pytest.mark.parametrize("bits", [16, 8, 6, 4])
-def test_transposing_reads(bits: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "bits"),
+    [("ds_read_b64_tr_b16", 16), ("ds_read_b64_tr_b8", 8), ("ds_read_b96_tr_b6", 6), ("ds_read_b64_tr_b4", 4)],
+)
+def test_transposing_reads(name: str, bits: int) -> None:
     """Rows of 16 elements, as many as lanes hold: lane i gets column i, lane 16 + i that of the next matrix."""
     lane_bits = 96 if bits == 6 else 64
     rows = lane_bits // bits
@@ -659,7 +662,7 @@ def test_transposing_reads(bits: int) -> None:
     for number, whole in enumerate(packed):
         bench.poke(Space.LDS, 0x400 * number, whole.to_bytes(2 * lane_bits, "little"))
     bench.set("v0", *(0x400 * (lane // 16) + lane_bits // 8 * (lane % 16) for lane in range(32)))
-    bench.run(f"ds_read_b{lane_bits}_tr_b{bits} v[4:{3 + lane_bits // 32}], v0")
+    bench.run(f"{name} v[4:{3 + lane_bits // 32}], v0")
     for lane in range(32):
         column = matrices[lane // 16][:, lane % 16]
         got = bench.get("v4", lane, lane_bits // 32)

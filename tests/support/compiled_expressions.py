@@ -49,10 +49,14 @@ class Numbers:
 
 @dataclass
 class _Vectors:
-    """Sources loaded as vectors of 64-bit words; `uniform` ones as single numbers."""
+    """Sources loaded as vectors of 64-bit words; `uniform` ones as single numbers.
+
+    `implicits` says which source stands for an implicit register.
+    """
 
     builder: Any
     sources: list[Any]
+    implicits: dict[str, int] = field(default_factory=dict)
 
     def source(self, index: int, low: int, bits: int) -> Any:
         word = self.sources[index]
@@ -68,7 +72,7 @@ class _Vectors:
         raise NotImplementedError
 
     def implicit(self, name: str, bits: int) -> Any:
-        raise NotImplementedError
+        return self.source(self.implicits[name], 0, bits)
 
     def mask_bit(self, index: int) -> Any:
         return self.source(index, 0, 1)
@@ -86,10 +90,11 @@ class CompiledExpressions:
         sources: int,
         mode: FloatMode = IEEE_MODE,
         uniform: frozenset[int] = frozenset(),
+        implicits: dict[str, int] | None = None,
     ) -> None:
         module = ir.Module()
         for number, expression in enumerate(expressions):
-            _write(module, f"run{number}", expression, sources, mode, uniform)
+            _write(module, f"run{number}", expression, sources, mode, uniform, implicits or {})
         self._engine = native.load(native.object_code(module))
         kind = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
         self._functions = [
@@ -107,7 +112,13 @@ class CompiledExpressions:
 
 
 def _write(
-    module: ir.Module, name: str, expression: Expr, count: int, mode: FloatMode, uniform: frozenset[int]
+    module: ir.Module,
+    name: str,
+    expression: Expr,
+    count: int,
+    mode: FloatMode,
+    uniform: frozenset[int],
+    implicits: dict[str, int],
 ) -> None:
     """for block: load the sources, evaluate, store zero-extended."""
     pointer = WORD.as_pointer()
@@ -129,7 +140,7 @@ def _write(
             loaded.append(builder.load(where))
         else:
             loaded.append(builder.load(builder.bitcast(where, vector.as_pointer()), align=8))
-    value = Lowering(builder, LANES, _Vectors(builder, loaded), mode).lower_vector(expression)
+    value = Lowering(builder, LANES, _Vectors(builder, loaded, implicits), mode).lower_vector(expression)
     wide = value if expression.bits == 64 else builder.zext(value, vector)
     builder.store(wide, builder.bitcast(builder.gep(outputs, [first]), vector.as_pointer()), align=8)
     after = builder.add(first, ir.Constant(WORD, LANES))

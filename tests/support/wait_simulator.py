@@ -195,3 +195,28 @@ def find_violation(kernel: Kernel, seed: int, walks: int, steps: int) -> Violati
         if found is not None:
             return found
     return None
+
+
+def replay(family: str, instructions: list[Instruction]) -> tuple[Violation | None, list[int]]:
+    """One given walk: its first violation, and for each place where what was issued there is proved done.
+
+    "Done" is the place of the instruction in front of which it is; the walk's length if nothing proves it.
+    """
+    queues = Queues(family)
+    first = None
+    done = list(range(len(instructions)))
+    under_way: dict[int, tuple[int, Event]] = {}
+    for place, instruction in enumerate(instructions):
+        before = {id(event) for events in queues.counters.values() for event in events}
+        first = first or _step(queues, instruction)
+        after = {id(event): event for events in queues.counters.values() for event in events}
+        for key in list(under_way):
+            if key not in after:
+                issued, _ = under_way.pop(key)
+                done[issued] = max(done[issued], place)
+        for key, event in after.items():
+            if key not in before:
+                under_way[key] = (place, event)
+    for issued, _ in under_way.values():
+        done[issued] = len(instructions)
+    return first, done

@@ -168,10 +168,6 @@ class Liveness:
         """For each instruction of a block the registers live in any lane in front of it."""
         return [state.any_lane for state in self.states(block)[:-1]]
 
-    def current_before(self, block: int) -> list[int]:
-        """The same for the lanes in EXEC (and scalar registers) only."""
-        return [state.current for state in self.states(block)[:-1]]
-
     def states(self, block: int) -> list[LiveState]:
         """The state in front of each instruction, and at last the one behind the block."""
         state = self.state_out(block)

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
 
+from asmevo.program.instruction import Instruction
+
 
 class Severity(Enum):
     """How bad it is. Only errors and warnings count against a candidate; `perf` and `note` inform."""
@@ -49,3 +51,8 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """As JSON data."""
         return asdict(self) | {"severity": self.severity.value}
+
+
+def named(instruction: Instruction) -> str:
+    """How messages call an instruction: its mnemonic and its id."""
+    return f"{instruction.text.split(' ')[0]} (#{instruction.id})"

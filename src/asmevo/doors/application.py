@@ -25,6 +25,13 @@ File = Annotated[Path, typer.Argument(help="A code object (.hsaco, .co, .o) or L
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 KernelGlob = Annotated[str | None, typer.Option("--kernel", "-k", help="Only kernels whose name matches this glob.")]
 Gpu = Annotated[str | None, typer.Option("--gpu", help="The target, where the file does not name one.")]
+Constraints = Annotated[
+    list[Path] | None, typer.Option("--constraints", help="A constraint set over the built-in one (repeatable).")
+]
+Rocm = Annotated[str | None, typer.Option("--rocm", help="The ROCm release whose built-in constraints hold.")]
+DebugConstraint = Annotated[
+    bool, typer.Option("--debug-constraint", help="Print the failing edge, its condition and the state it saw.")
+]
 Output = Annotated[Path, typer.Option("-o", "--output", help="The file to write.")]
 
 

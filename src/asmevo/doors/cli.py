@@ -7,8 +7,10 @@ from asmevo.doors import (
     compare_command,
     doctor_command,
     estimate_command,
+    ledger_commands,
     optimize_commands,
     program_commands,
+    prove_command,
     run_command,
     slice_command,
     targets_command,
@@ -24,9 +26,11 @@ _COMMANDS = (
     targets_command,
     program_commands,
     check_command,
+    prove_command,
     run_command,
     slice_command,
     optimize_commands,
+    ledger_commands,
 )
 
 

@@ -29,7 +29,7 @@ class Part:
 
 def examine() -> list[Part]:
     """All parts, those that the project cannot do without first."""
-    return [_llvm(), _package("tinygrad", "AMD's instruction pseudocode"), _clang(), _llvm_mca(), _gpu()]
+    return [_llvm(), _package("tinygrad", "AMD's instruction pseudocode"), _clang(), _llvm_mca(), _code_cache(), _gpu()]
 
 
 def _package(name: str, adds: str) -> Part:
@@ -69,6 +69,18 @@ def _llvm_mca() -> Part:
     adds = "a second opinion on cycles (`estimate --engine llvm-mca`)"
     get = "install llvm (Debian: apt install llvm)"
     return Part("llvm-mca", found is not None, True, Path(found).name if found else "not found", adds, get)
+
+
+def _code_cache() -> Part:
+    from asmevo.emulator.code_cache import CodeCache
+
+    cache = CodeCache()
+    usage = cache.usage()
+    detail = f"{cache.file}: " + (
+        f"{usage.functions} functions, {usage.size >> 20} of at most {usage.limit >> 20} MiB" if usage else "empty"
+    )
+    adds = "emulator code of earlier runs (ASMEVO_CACHE names another directory)"
+    return Part("code cache", usage is not None, True, detail, adds, "filled by the first emulated launch")
 
 
 def _gpu() -> Part:

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from asmevo.doors.application import File, Gpu, Json, KernelGlob, Output, app, print_json
+from asmevo.doors.application import (
+    Constraints,
+    DebugConstraint,
+    File,
+    Gpu,
+    Json,
+    KernelGlob,
+    Output,
+    Rocm,
+    app,
+    print_json,
+)
 from asmevo.doors.exits import BAD_INPUT, DEFINITE_NO, GOOD, sentences
+
+if TYPE_CHECKING:
+    from asmevo.proposers import Proposer
 
 
 @app.command()
@@ -22,12 +36,23 @@ def optimize(
     budget: Annotated[float, typer.Option(help="Seconds to search.", min=1.0)] = 45.0,
     seed: Annotated[int, typer.Option(help="The same seed tries the same things in the same order.")] = 0,
     launch: Annotated[Path | None, typer.Option(help="A launch manifest: offers also run on the emulator.")] = None,
-    ledger: Annotated[Path, typer.Option(help="Where runs are recorded.")] = Path(".asmevo") / "runs",
+    ledger: Annotated[Path, typer.Option(help="Where runs are recorded.")] = Path(".asmevo"),
+    constraints: Constraints = None,
+    proposer_command: Annotated[
+        list[str] | None, typer.Option(help="A program that proposes, see docs/proposers.md (repeatable).")
+    ] = None,
+    proposer: Annotated[
+        list[str] | None, typer.Option(help="An installed entry point that proposes (repeatable).")
+    ] = None,
+    rocm: Rocm = None,
+    debug_constraint: DebugConstraint = False,
     as_json: Json = False,
 ) -> None:
     """Searches for faster versions of one kernel; every offer has passed all gates."""
+    from asmevo.checks.constraints import constraints_for
     from asmevo.emulator import read_manifest
     from asmevo.program import KernelNotFoundError, open_program, write_file_atomically
+    from asmevo.report.findings import edge_lines
     from asmevo.report.progress import search_progress
     from asmevo.report.tables import print_patch
     from asmevo.search import Ledger, Level, SearchOptions
@@ -43,15 +68,37 @@ def optimize(
             names = ", ".join(each.name for each in chosen)
             raise KernelNotFoundError(str(file), f"choose one kernel with --kernel; there are: {names}")
         manifest = read_manifest(launch) if launch is not None else None
-        options = SearchOptions(level=Level(level), budget=budget, seed=seed, launch=manifest)
+        own = _own_proposers(proposer_command or [], proposer or [], budget)
+        rules = constraints_for(chosen[0].target.name, tuple(map(str, constraints or ())), rocm)
+        options = SearchOptions(
+            level=Level(level), budget=budget, seed=seed, launch=manifest, constraints=rules, proposers=own
+        )
         with search_progress(quiet=as_json) as tell:
-            run = search(program, chosen[0], options, Ledger(ledger), tell)
+            records = Ledger(ledger)
+            run = search(program, chosen[0], options, records, tell)
         write_file_atomically(output, run.patch.to_json().encode())
+    if debug_constraint:
+        for verdict in records.refusals(run.id, "constraints"):
+            for edge in verdict["evidence"]["edges"]:
+                typer.echo("\n".join(edge_lines(edge)), err=True)
     if as_json:
         print_json(json.loads(run.patch.to_json()) | {"run": run.id})
     else:
         print_patch(run.patch, run)
     raise typer.Exit(GOOD if run.patch.candidates else DEFINITE_NO)
+
+
+def _own_proposers(commands: list[str], names: list[str], budget: float) -> tuple[Proposer, ...]:
+    """The user's proposers; all together may use half of the budget, so that the built-in ones have theirs."""
+    from asmevo.proposers import Limits, ProposerError, command_proposer, entry_point_proposer
+
+    limits = Limits(seconds=budget / 2 / max(1, len(commands) + len(names)))
+    try:
+        from_commands = [command_proposer(each, limits) for each in commands]
+        return (*from_commands, *(entry_point_proposer(each, limits) for each in names))
+    except ProposerError as error:
+        typer.echo(f"asmevo: {error}", err=True)
+        raise typer.Exit(BAD_INPUT) from None
 
 
 @app.command()

@@ -16,7 +16,15 @@ def run_launch(
     file: File,
     launch: Annotated[Path, typer.Option("--launch", help="The launch manifest (JSON, see docs/manifests.md).")],
     gpu: Gpu = None,
-    seed: Annotated[int, typer.Option(help="0 runs waves in order; other seeds interleave them at random.")] = 0,
+    asynchronous: Annotated[
+        bool,
+        typer.Option(
+            "--async", help="A value is there once the wave has waited for it; finds missing waits and races."
+        ),
+    ] = False,
+    seed: Annotated[
+        int, typer.Option(help="0 runs waves in order, others interleave them; with --async each is another course.")
+    ] = 0,
     trace: Annotated[bool, typer.Option("--trace", help="Print each instruction that runs.")] = False,
     limit: Annotated[int, typer.Option(help="Wave-instructions after which a run is given up.", min=1)] = 200_000_000,
     as_json: Json = False,
@@ -32,7 +40,10 @@ def run_launch(
         manifest = read_manifest(launch)
         program = open_program(file, gpu=gpu)
         options = RunOptions(
-            limits=Limits(instructions=limit), seed=seed, watch=trace_to_stderr if trace else None
+            limits=Limits(instructions=limit),
+            seed=seed,
+            asynchronous=asynchronous,
+            watch=trace_to_stderr if trace else None,
         )
         result = emulate(program, program.kernel(manifest.symbol), manifest, options=options)
     if as_json:

@@ -49,7 +49,7 @@ class Trial:
 
     def run(self, program: Program, kernel: Kernel, options: RunOptions | None = None) -> RunResult:
         """Runs it; `options` for seed and mode count from the trial."""
-        options = replace(options or RunOptions(), seed=self.seed)
+        options = replace(options or RunOptions(), seed=self.seed, asynchronous=self.asynchronous)
         return run(program, kernel, self.manifest, buffers=self.buffers, options=options)
 
 

@@ -29,6 +29,14 @@ class PoisonError(EmulationError):
     """A value was used that nobody wrote."""
 
 
+class InFlightError(EmulationError):
+    """A register was used or overwritten that an access still had; asynchronous mode only."""
+
+
+class RaceError(EmulationError):
+    """Two waves met at a byte of memory without an order; asynchronous mode only."""
+
+
 class DeadlockError(EmulationError):
     """Waves wait at a barrier that the others never reach."""
 

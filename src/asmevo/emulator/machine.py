@@ -156,6 +156,11 @@ class Machine:
 
     def run_group(self, group: Triple) -> None:
         """Runs one workgroup to its end."""
+        for _ in self.turns(group):
+            pass
+
+    def turns(self, group: Triple) -> Iterator[None]:
+        """Runs one workgroup to its end; comes back after each turn of a wave."""
         members = self._members(group)
         phase = 0
         while not all(member.ended for member in members):
@@ -167,6 +172,7 @@ class Machine:
                 progress = True
                 self._take_turn(member, phase, group)
                 phase = _completed_phase(members, phase)
+                yield
             if not progress:
                 raise DeadlockError(self._deadlock(members, group))
 
@@ -192,6 +198,7 @@ class Machine:
                 entry,
                 track_writes=self.poison != "ignore",
             )
+            wave.group = group
             members.append(_Member(wave))
             wave.reach.on_unwritten = self._unwritten(wave, group)
         return members

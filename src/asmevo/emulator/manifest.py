@@ -29,8 +29,6 @@ NUMPY_TYPES: dict[str, type[np.generic]] = {
 }  # fmt: skip
 """bf16 has no numpy type: such an array holds the raw bits."""
 
-FORMAT = 1
-
 
 class _Model(BaseModel):
     """Fields that only inform (purpose, compiler options, counts) may be there and are not read."""

@@ -25,7 +25,7 @@ from asmevo.semantics.expression import AccessKind, MatrixProduct, Space
 from asmevo.semantics.float_mode import FloatMode
 from asmevo.semantics.lane_code import LaneCode, broadcast
 from asmevo.semantics.lowering import bits_to_mask, mask_to_bits
-from asmevo.semantics.matrix_lowering import product_function
+from asmevo.semantics.matrix_lowering import product_function, product_name
 
 ACCESS_TYPE = ir.FunctionType(I64, [I64_POINTER, I64_POINTER, I64, I64, I32_POINTER, I64, I64])
 PRODUCT_TYPE = ir.FunctionType(ir.VoidType(), [I32_POINTER] * 5)
@@ -48,12 +48,9 @@ class AccessHelper:
         watch = "watch" if self.notice_unwritten and self.kind is AccessKind.LOAD else "plain"
         return f"asmevo_{self.kind.value}_{self.space.value}_{self.size}_{self.lanes or 'one'}_{watch}"
 
-    def module(self) -> Any:
-        """The IR of the function."""
-        module = ir.Module(self.name)
-        function = ir.Function(module, ACCESS_TYPE, self.name)
-        _AccessWriter(self, function).write()
-        return module
+    def write(self, module: Any, name: str) -> None:
+        """Puts the function into a module."""
+        _AccessWriter(self, ir.Function(module, ACCESS_TYPE, name)).write()
 
 
 class _AccessWriter:
@@ -121,16 +118,14 @@ class ProductHelper:
     lanes: int
     mode: FloatMode
 
-    def module(self) -> Any:
-        """The IR of the function."""
-        module = ir.Module("product")
-        product_function(module, self.node, self.lanes, self.mode).linkage = "external"
-        return module
+    def write(self, module: Any, name: str) -> None:
+        """Puts the function into a module."""
+        product_function(module, self.node, self.lanes, self.mode, name).linkage = "external"
 
     @property
     def name(self) -> str:
-        """The symbol; the same for products that differ in their operands only."""
-        return str(product_function(ir.Module("name"), self.node, self.lanes, self.mode).name)
+        """The symbol."""
+        return product_name(self.node, self.lanes, self.mode)
 
 
 Helper = AccessHelper | ProductHelper
@@ -159,13 +154,13 @@ class AccessCalls:
         self,
         builder: Any,
         helper: AccessHelper,
-        place: tuple[int, int],
+        place: tuple[Any, int],
         address: Any,
         lane: Any,
         active: Any,
         stored: Sequence[Any] = (),
     ) -> list[Any]:
-        """Does an access; gives the words of a load. `place` is (step in the block, access); `lane` the first."""
+        """Does an access; gives the words of a load. `place` is (i64 step in the block, access); `lane` the first."""
         lanes, count = helper.lanes, -(-helper.size // 4)
         addresses, words = self._buffers_for(lanes, count)
         builder.store(LaneCode(builder, lanes).resized(address, 64), addresses)
@@ -180,7 +175,8 @@ class AccessCalls:
             lane,
             mask,
             builder.bitcast(words, I32_POINTER),
-            *(ir.Constant(I64, number) for number in place),
+            place[0],
+            ir.Constant(I64, place[1]),
         ]
         stop = builder.call(function, arguments)
         go_on = builder.function.append_basic_block("allowed")
@@ -198,3 +194,10 @@ def call_product(builder: Any, helper: ProductHelper, operands: Sequence[Any], r
     nothing = ir.Constant(I32_POINTER, None)
     pointers = [nothing if operand is None else operand for operand in operands]
     builder.call(_declared(builder.module, helper.name, PRODUCT_TYPE), [*pointers, results])
+
+
+def copy_words(builder: Any, to: Any, source: Any, count: int) -> None:
+    """Copies 32-bit words that do not overlap."""
+    signature = ir.FunctionType(ir.VoidType(), [I32_POINTER, I32_POINTER, I64, I1])
+    function = _declared(builder.module, "llvm.memcpy.p0.p0.i64", signature)
+    builder.call(function, [to, source, ir.Constant(I64, 4 * count), ir.Constant(I1, 0)])

@@ -17,7 +17,7 @@ from asmevo.emulator.wave import Wave
 
 
 class Slot(IntEnum):
-    """Places in the context. Pointers are host addresses, sizes bytes."""
+    """Places in the context. Pointers are host addresses, sizes bytes. WRITTEN has a byte a register unit."""
 
     VECTORS = 0
     SCALARS = 1
@@ -35,7 +35,7 @@ class Slot(IntEnum):
     SHARED_BASE = 13
     PRIVATE_BASE = 14
     BUDGET = 15
-    CLOCK = 16
+    WRITTEN = 16
     REPORT = 17
     BLOCK = 18
 
@@ -67,6 +67,7 @@ def make_context(wave: Wave, load_base: int, report: int) -> Any:
         Slot.LOAD_BASE: load_base,
         Slot.SHARED_BASE: reach.apertures.shared << 32,
         Slot.PRIVATE_BASE: reach.apertures.private << 32,
+        Slot.WRITTEN: _address(wave.written),
         Slot.REPORT: report,
     }.items():
         words[slot] = value

@@ -13,9 +13,10 @@ import numpy as np
 from asmevo.emulator.code import NOWHERE, Code, Step
 from asmevo.emulator.errors import EmulationError, PoisonError, UnsupportedInstructionError
 from asmevo.emulator.machine import Poison, Stop, Tally
+from asmevo.emulator.unwritten import used_units
 from asmevo.emulator.vectorised import Execute, compile_meaning
 from asmevo.emulator.wave import MODE, Lanes, Wave
-from asmevo.program.registers import EXEC_MASK, M0_MASK, MODE_MASK, NAMED_SPANS, SCC_MASK, register_names, units_of
+from asmevo.program.registers import register_names, units_of
 from asmevo.semantics.expression import Control, Exactness, Scope
 from asmevo.semantics.float_mode import FloatMode
 
@@ -28,8 +29,6 @@ _STOPS = {
     Control.BARRIER_SIGNAL: Stop.SIGNAL,
     Control.BARRIER_WAIT: Stop.WAIT,
 }
-# EXEC and MODE are set by the launch; M0 and FLAT_SCRATCH are inputs that many instructions have and few use.
-_NEVER_POISON = EXEC_MASK | MODE_MASK | M0_MASK | NAMED_SPANS["flat_scratch"].mask
 
 
 def float_mode(register: int, step: Step) -> FloatMode:
@@ -80,10 +79,9 @@ class ReferenceEngine:
         if step.meaning.exactness is Exactness.UNSUPPORTED:
             raise refuse(step)
         if self.poison != "ignore":
-            self._check_registers(wave, step)
+            self.check_registers(wave, step)
         outcome = self._function(wave, step)(wave, step.behind)
-        if self.poison != "ignore":
-            wave.written[list(units_of(step.instruction.writes))] = True
+        self.note_writes(wave, step)
         self.tally.executed[wave.place] += 1
         wave.steps += 1
         return self._go_on(wave, step, outcome)
@@ -118,16 +116,18 @@ class ReferenceEngine:
             raise EmulationError(f"{_named(step)} goes to {words}")
         return place
 
-    def _check_registers(self, wave: Wave, step: Step) -> None:
-        """Reports registers that nobody wrote. A destination that only keeps its old value is no use of it."""
+    def note_writes(self, wave: Wave, step: Step) -> None:
+        """The destinations of an instruction count as written."""
+        if self.poison != "ignore":
+            wave.written[list(units_of(step.instruction.writes))] = True
+
+    def check_registers(self, wave: Wave, step: Step) -> None:
+        """Reports registers that an instruction uses and nobody wrote, by `wave.written`. Raises PoisonError."""
         if step.meaning.scope is Scope.LANE and not wave.exec_mask and not step.meaning.ignores_exec:
             return
         units = self._reads.get(step.place)
         if units is None:
-            decoded = step.instruction.decoded
-            mask = decoded.reads & ~decoded.writes & ~_NEVER_POISON
-            mask |= decoded.reads & decoded.writes & SCC_MASK
-            units = self._reads[step.place] = np.fromiter(units_of(mask), int)
+            units = self._reads[step.place] = np.fromiter(units_of(used_units(step.instruction.decoded)), int)
         if wave.written[units].all():
             return
         bad = sum(1 << int(unit) for unit in units[~wave.written[units]])

@@ -11,8 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from asmevo.emulator.asynchronous import AsynchronousEngine, world
 from asmevo.emulator.code import NOWHERE, Code, MeaningOf, Step
-from asmevo.emulator.compiled import CompiledEngine
+from asmevo.emulator.compiled import HOT_AFTER, CompiledEngine
 from asmevo.emulator.errors import EmulationError, LaunchError, LimitError, UnsupportedInstructionError
 from asmevo.emulator.launch import Launch, prepare
 from asmevo.emulator.machine import Engine, Limits, Machine, Meter, Poison, Tally
@@ -25,10 +26,13 @@ from asmevo.emulator.manifest import (
     compare_with_manifest,
 )
 from asmevo.emulator.reference import ReferenceEngine, Watch
-from asmevo.emulator.workgroups import may_share, run_workgroups
+from asmevo.emulator.workgroups import may_share, run_interleaved, run_workgroups
 from asmevo.program.kernel import Kernel
 from asmevo.program.program import Program
 from asmevo.semantics.expression import Exactness
+
+_LIVE_GROUPS = 2  # workgroups that interleave in asynchronous mode
+_LARGEST_SEED = 1 << 30
 
 EngineName = Literal["compiled", "reference"]
 
@@ -89,10 +93,10 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How to run; `seed` see `Machine`.
+    """How to run; `seed` see `Machine`. `asynchronous`: see `emulator.asynchronous`; every seed is another course.
 
-    `watch` hears of each instruction before it runs. It, and reports of registers that nobody wrote, take the
-    reference engine.
+    `watch` hears of each instruction before it runs, which takes the reference engine. `hot_after`: executions after
+    which a block is compiled as a whole, 0 for at once.
     """
 
     poison: Poison = "collect"
@@ -101,6 +105,8 @@ class RunOptions:
     limits: Limits = field(default_factory=Limits)
     watch: Watch | None = None
     meaning_of: MeaningOf | None = None
+    hot_after: int = HOT_AFTER
+    asynchronous: bool = False
 
 
 def run(
@@ -159,9 +165,13 @@ class _Team:
         self.options = options
         self.meter = Meter(options.limits)
         self.machines: list[Machine] = []
+        self.world = world(launch, options.seed) if options.asynchronous else None
 
     def run(self) -> None:
         """Runs every workgroup. Raises EmulationError."""
+        if self.world is not None:
+            run_interleaved([self._machine() for _ in range(_LIVE_GROUPS)], self.world.random)
+            return
         plain = self.options.engine == "compiled" and self.options.watch is None and not self.options.seed
         share = plain and may_share(self.code.steps)
         run_workgroups(self._machine(), self._machine if share else None)
@@ -169,11 +179,21 @@ class _Team:
     def _machine(self) -> Machine:
         options = self.options
         tally = Tally([0] * len(self.code.steps))
-        engine = _engine(self.code, tally, options)
+        engine = self._engine(tally)
         first_slot = len(self.machines) * self.launch.scratch_slots
-        machine = Machine(self.launch, self.code, engine, tally, options.poison, self.meter, options.seed, first_slot)
+        seed = options.seed if self.world is None else self.world.random.randint(1, _LARGEST_SEED)
+        machine = Machine(self.launch, self.code, engine, tally, options.poison, self.meter, seed, first_slot)
         self.machines.append(machine)
         return machine
+
+    def _engine(self, tally: Tally) -> Engine:
+        code, options = self.code, self.options
+        compiled = options.engine == "compiled" and options.watch is None
+        if self.world is not None:
+            return AsynchronousEngine(code, tally, options.poison, self.world, compiled, options.watch)
+        if compiled:
+            return CompiledEngine(code, tally, options.poison, hot_after=options.hot_after)
+        return ReferenceEngine(code, tally, options.poison, options.watch)
 
     def finish(self) -> Tally:
         """All counts together."""
@@ -182,12 +202,6 @@ class _Team:
             machine.engine.finish()
             total.add(machine.tally)
         return total
-
-
-def _engine(code: Code, tally: Tally, options: RunOptions) -> Engine:
-    if options.engine == "reference" or options.watch is not None:
-        return ReferenceEngine(code, tally, options.poison, options.watch)
-    return CompiledEngine(code, tally, options.poison)
 
 
 def _meaning_of() -> MeaningOf:

@@ -57,7 +57,7 @@ _WORD_REGISTERS = {"scc": SCC, "m0": M0, "mode": MODE}
 
 def compile_meaning(decoded: Decoded, meaning: Meaning, mode: FloatMode, lanes: int) -> Execute:
     """The function that does what an instruction means. Raises NotImplementedError for a leaf nobody knows."""
-    return _Function(decoded, meaning, mode, lanes).build()
+    return InstructionWriter(decoded, meaning, mode, lanes).build()
 
 
 def _is_vector(span: RegisterSpan) -> bool:
@@ -372,8 +372,10 @@ def to_bytes(size: int, *words: Lanes) -> Lanes:
     return found
 
 
-class _Function(_Emitter):
-    """The whole of one instruction."""
+class InstructionWriter(_Emitter):
+    """The function of one instruction. `state` names what holds the registers that an atomic's update reads."""
+
+    state = "w"
 
     def __init__(self, decoded: Decoded, meaning: Meaning, mode: FloatMode, lanes: int) -> None:
         super().__init__(decoded, mode, lanes, meaning.scope, single=False)
@@ -381,11 +383,22 @@ class _Function(_Emitter):
         self.space |= {"all_lanes": np.ones(lanes, bool), "wave_lane": np.ones(1, bool), "Space": Space}
 
     def build(self) -> Execute:
+        """Everything at once."""
+        self.begin()
+        self.complete()
+        found: Execute = self.function()
+        return found
+
+    def begin(self) -> None:
+        """What comes before everything else."""
         self.lines += ["V = w.vectors", "S = w.scalars"]
         if self.meaning.scope is Scope.WAVE:
             self.lines.append("act = wave_lane")
         else:
             self.lines.append("act = all_lanes" if self.meaning.ignores_exec else "act = w.active()")
+
+    def complete(self) -> None:
+        """Memory, registers, and what the function gives."""
         for number, access in enumerate(self.meaning.memory):
             self._access(number, access)
         values = [self._staged(result) for result in self.meaning.results]
@@ -393,10 +406,12 @@ class _Function(_Emitter):
         for result, names in zip(self.meaning.results, values, strict=True):
             self._write(result, names)
         self.lines.append(f"return {outcome}")
+
+    def function(self) -> Any:
+        """The function that the lines make."""
         body = "\n    ".join(self.lines)
         exec(f"def execute(w, pc):\n    {body}", self.space)
-        found: Execute = self.space["execute"]
-        return found
+        return self.space["execute"]
 
     def _outcome(self) -> str:
         if self.meaning.control is Control.BRANCH:
@@ -408,11 +423,15 @@ class _Function(_Emitter):
 
     # --- memory
 
+    def active_lanes(self, number: int, access: Access) -> str:
+        """The name of the lanes that an access is made for."""
+        if access.in_bounds is None:
+            return "act"
+        return self.statement(("bounds", number), f"act & ({self.value(access.in_bounds)} != 0)")
+
     def _access(self, number: int, access: Access) -> None:
         address = self.value(access.address)
-        active = "act"
-        if access.in_bounds is not None:
-            active = self.statement(("bounds", number), f"act & ({self.value(access.in_bounds)} != 0)")
+        active = self.active_lanes(number, access)
         where = f"Space.{access.space.name}, {address}"
         match access.kind:
             case AccessKind.LOAD:
@@ -432,7 +451,7 @@ class _Function(_Emitter):
             case AccessKind.ATOMIC:
                 assert access.atomic is not None
                 self.space[f"update{number}"] = self._update(number, access.atomic, access.size)
-                update = f"lambda at, old: update{number}(w, pc, at, old)"
+                update = f"lambda at, old: update{number}({self.state}, pc, at, old)"
                 self.lines.append(f"load{number} = w.reach.atomic({where}, {access.size}, {active}, {update})")
 
     def _update(self, number: int, atomic: Expr, size: int) -> Callable[..., Lanes]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from asmevo.emulator.arguments import Apertures
 from asmevo.emulator.launch import WaveStart
+from asmevo.emulator.manifest import Triple
 from asmevo.emulator.memory import READABLE, WRITABLE, WRITTEN, Arena, Fault, FaultKind
 from asmevo.program.registers import NAMED_SPANS, UNIT_COUNT, RegisterFile, RegisterSpan
 from asmevo.semantics.expression import Space
@@ -56,7 +57,7 @@ class Reach:
     def load(self, space: Space, address: Lanes, size: int, active: Lanes) -> Lanes:
         """Bytes [lane][size]; lanes that are not active get 0. Raises FaultFound."""
         got = np.zeros((active.size, size), np.uint8)
-        for arena, places, lanes in self._split(space, address, active):
+        for arena, places, lanes in self.split(space, address, active):
             index = self._checked(arena, places, lanes, size, READABLE)
             got[lanes] = arena.data[index]
         return got
@@ -65,7 +66,7 @@ class Reach:
         """Writes bytes [lane][size] of the active lanes in lane order. Raises FaultFound."""
         size = content.shape[1]
         content = np.broadcast_to(content, (active.size, size))
-        for arena, places, lanes in self._split(space, address, active):
+        for arena, places, lanes in self.split(space, address, active):
             index = self._checked(arena, places, lanes, size, WRITABLE)
             arena.data[index] = content[lanes]
             arena.shadow[index] |= WRITTEN
@@ -86,10 +87,10 @@ class Reach:
 
     def examine(self, space: Space, address: Lanes, size: int, active: Lanes, store: bool) -> None:
         """Only the check of an access. Raises FaultFound."""
-        for arena, places, lanes in self._split(space, address, active):
+        for arena, places, lanes in self.split(space, address, active):
             self._checked(arena, places, lanes, size, WRITABLE if store else READABLE)
 
-    def _split(self, space: Space, address: Lanes, active: Lanes) -> list[tuple[Arena, Lanes, Lanes]]:
+    def split(self, space: Space, address: Lanes, active: Lanes) -> list[tuple[Arena, Lanes, Lanes]]:
         """(arena, offsets from the arena's start, lanes) of an access; FLAT goes where each address points."""
         lanes = np.flatnonzero(active)
         if not lanes.size:
@@ -150,7 +151,8 @@ class Reach:
 class Wave:
     """One wavefront; `place` is the next instruction's number in the code, `number` its number in the group.
 
-    `written` is for engines that watch registers, `context` for engines that run native code.
+    `group` is its workgroup. `written` is for engines that watch registers, `context` for engines that run native
+    code, `under_way` for the one that completes memory accesses late.
     """
 
     number: int
@@ -162,6 +164,8 @@ class Wave:
     written: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
     steps: int = 0
     context: Any = None
+    group: Triple = (0, 0, 0)
+    under_way: Any = None
 
     @property
     def exec_mask(self) -> int:

@@ -8,10 +8,11 @@ cost more than they bring on short runs: the first workgroup is timed, and the r
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from asmevo.emulator.code import Step
 from asmevo.emulator.errors import EmulationError
@@ -19,6 +20,7 @@ from asmevo.emulator.machine import Machine
 from asmevo.semantics.expression import AccessKind, Space
 
 _WORTH_SHARING = 0.3  # seconds of work that are left after the first workgroup
+_OVER = object()
 
 
 def may_share(steps: Sequence[Step]) -> bool:
@@ -28,6 +30,23 @@ def may_share(steps: Sequence[Step]) -> bool:
         for step in steps
         for access in step.meaning.memory
     )
+
+
+def run_interleaved(machines: Sequence[Machine], chance: random.Random) -> None:
+    """Runs every workgroup, one a machine at a time, turns of the machines in random order. Raises EmulationError."""
+    groups = iter(machines[0].groups())
+    turns: dict[int, Iterator[None]] = {}
+    waiting = list(range(len(machines)))
+    while True:
+        for place, group in zip(list(waiting), groups, strict=False):
+            turns[place] = machines[place].turns(group)
+            waiting.remove(place)
+        if not turns:
+            return
+        place = chance.choice(list(turns))
+        if next(turns[place], _OVER) is _OVER:
+            del turns[place]
+            waiting.append(place)
 
 
 def run_workgroups(first: Machine, second: Callable[[], Machine] | None) -> None:

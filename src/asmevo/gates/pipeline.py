@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from enum import Enum
 
 from asmevo.checks.clauses import check_clauses
+from asmevo.checks.constraints import Compiled
 from asmevo.checks.finding import Finding
 from asmevo.checks.hazards import check_hazards
 from asmevo.checks.resources import check_resources
 from asmevo.gates.assemble import AssembleGate
+from asmevo.gates.constraints import ConstraintsGate
 from asmevo.gates.equivalence import EquivalenceGate
 from asmevo.gates.findings_gate import FindingsGate
 from asmevo.gates.gate import Gate, Verdict
@@ -43,13 +45,16 @@ def _hazards(kernel: Kernel) -> tuple[Finding, ...]:
 
 
 class Pipeline:
-    """The gates of one level, made for one parent kernel."""
+    """The gates of one level, made for one parent kernel; `constraints` are the target's built-in ones by default."""
 
-    def __init__(self, parent: Kernel, level: Level = Level.STANDARD) -> None:
+    def __init__(
+        self, parent: Kernel, level: Level = Level.STANDARD, constraints: Compiled | None = None
+    ) -> None:
         self.parent = parent
         self.level = level
         self.gates: list[Gate] = [
             AssembleGate(parent),
+            ConstraintsGate(parent, constraints),
             WaitsGate(parent),
             FindingsGate("hazards", parent, _hazards, "every hazard has the wait states it needs, clauses are whole"),
             FindingsGate("resources", parent, check_resources, "registers, descriptor and note agree"),

@@ -22,14 +22,16 @@ from asmevo.program.kernel import Block, Kernel
 from asmevo.program.program import Program
 from asmevo.program.reading import read_kernels
 from asmevo.program.source import refuse_foreign_text, source_variants
-from asmevo.target import UnknownTargetError, parse_target_id
+from asmevo.target import UnknownTargetError, load_target, parse_target_id
 from asmevo.toolchain import LinkError, toolchain
 
 _TEXT_BYTES = frozenset(range(32, 256)) | {9, 10, 12, 13, 27}
 
 
-def open_program(path: str | Path, gpu: str | None = None) -> Program:
+def open_program(path: str | Path, gpu: str | None = None, wave_size: int | None = None) -> Program:
     """Reads a code object or an assembly text. `gpu` names the target of a text that does not.
+
+    `wave_size` (lanes) is for code that does not say for how many it is: a text without a kernel, a function.
 
     Raises NotAProgramError or UnreadableProgramError, each one sentence about the file.
     """
@@ -43,18 +45,18 @@ def open_program(path: str | Path, gpu: str | None = None) -> Program:
     except (OSError, ValueError) as error:
         words = getattr(error, "strerror", None) or str(error)
         raise NotAProgramError(str(path), f"cannot be read ({words})") from error
-    return read_program(data, str(path), gpu)
+    return read_program(data, str(path), gpu, wave_size)
 
 
-def read_program(data: bytes, file: str, gpu: str | None = None) -> Program:
+def read_program(data: bytes, file: str, gpu: str | None = None, wave_size: int | None = None) -> Program:
     """The same for bytes that are at hand; `file` is the name for messages."""
     if is_bundle(data):
         inner, note = unbundle(data, file)
-        return replace(_read_object(inner, file, gpu), data=data, notes=(note,))
+        return replace(_read_object(inner, file, gpu, wave_size), data=data, notes=(note,))
     text = _as_text(data)
     if text is None:
-        return _read_object(data, file, gpu)
-    return _read_text(text, data, file, gpu)
+        return _read_object(data, file, gpu, wave_size)
+    return _read_text(text, data, file, gpu, wave_size)
 
 
 def _as_text(data: bytes) -> str | None:
@@ -69,14 +71,26 @@ def _as_text(data: bytes) -> str | None:
         return None
 
 
-def _read_object(data: bytes, file: str, gpu: str | None) -> Program:
+def _read_object(data: bytes, file: str, gpu: str | None, wave_size: int | None) -> Program:
     image = CodeObject(data, file)
     if gpu is not None and (asked := _name_of(gpu, file)) != image.target_id.name:
         raise UnreadableProgramError(
             file, f"the code object is for {image.target_id.name}, but {asked} was asked for"
         )
     notes = (f"{file}: {image.target_id.note}",) if image.target_id.note else ()
-    return Program(file, data, image, _kernels(image), None, notes)
+    kernels = _kernels(image, _offered(image, wave_size))
+    return Program(file, data, image, kernels, None, notes)
+
+
+def _offered(image: CodeObject, wave_size: int | None) -> int | None:
+    """The wave size that was asked for, if the target has it. Raises UnreadableProgramError."""
+    sizes = load_target(image.target_id.name).wave_sizes
+    if wave_size is not None and wave_size not in sizes:
+        words = " or ".join(map(str, sizes))
+        raise UnreadableProgramError(
+            image.file, f"the code is for waves of {words} lanes, but {wave_size} was asked for"
+        )
+    return wave_size
 
 
 def _name_of(gpu: str, file: str) -> str:
@@ -95,11 +109,11 @@ def _kernels(image: CodeObject, wave_size: int | None = None) -> tuple[Kernel, .
     return kernels
 
 
-def _read_text(text: str, data: bytes, file: str, gpu: str | None) -> Program:
+def _read_text(text: str, data: bytes, file: str, gpu: str | None, wave_size: int | None) -> Program:
     refuse_foreign_text(text, file)
     if not text.strip():
         raise NotAProgramError(file, "the file has no text in it")
-    variants, notes = source_variants(text, file, gpu)
+    variants, notes = source_variants(text, file, gpu, wave_size)
     assembled = assemble_first(variants, file)
     image, more_notes = _linked(assembled, file)
     kernels = _kernels(image, assembled.source.wave_size)

@@ -106,7 +106,9 @@ def refuse_foreign_text(text: str, file: str) -> None:
             raise NotAProgramError(file, words, text.count("\n", 0, found.start()) + 1)
 
 
-def source_variants(text: str, file: str, gpu: str | None) -> tuple[list[SourceText], tuple[str, ...]]:
+def source_variants(
+    text: str, file: str, gpu: str | None, wave_size: int | None = None
+) -> tuple[list[SourceText], tuple[str, ...]]:
     """The ways to read the text, likeliest first, and notes about what was respelled.
 
     There is more than one way only where the text leaves open which wave size it is for, or whether it
@@ -121,8 +123,8 @@ def source_variants(text: str, file: str, gpu: str | None) -> tuple[list[SourceT
         text, assembled, Processor(target.name), str(target_id), target.default_wave_size, version
     )
     variants = [
-        replace(base, wave_size=wave_size, processor=_processor(target, target_id, wave_size, halves))
-        for wave_size in _wave_sizes(text, file, target)
+        replace(base, wave_size=size, processor=_processor(target, target_id, size, halves))
+        for size in _wave_sizes(text, file, target, wave_size)
         for halves in _halves(text, target)
     ]
     note = target_id.note
@@ -183,7 +185,17 @@ def respell_depctr(text: str, target: Target) -> str:
     return _DEPCTR.sub(as_number, text)
 
 
-def _wave_sizes(text: str, file: str, target: Target) -> list[int]:
+def _wave_sizes(text: str, file: str, target: Target, asked: int | None) -> list[int]:
+    found = _possible_wave_sizes(text, file, target)
+    if asked is None:
+        return found
+    if asked not in found:
+        sizes = " or ".join(map(str, found))
+        raise UnreadableProgramError(file, f"the code is for waves of {sizes} lanes, but {asked} was asked for")
+    return [asked]
+
+
+def _possible_wave_sizes(text: str, file: str, target: Target) -> list[int]:
     if len(target.wave_sizes) == 1:
         return [target.default_wave_size]
     ours = _OUR_WAVE.search(text)

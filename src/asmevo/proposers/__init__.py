@@ -1,8 +1,21 @@
 """Proposers: everything that has ideas about a kernel. Gates decide; see `asmevo.gates`."""
 
+from asmevo.proposers.child import Limits
+from asmevo.proposers.external import ExternalProposer, command_proposer, entry_point_proposer
 from asmevo.proposers.list_scheduler import ListScheduler
 from asmevo.proposers.local_search import LocalSearch
-from asmevo.proposers.proposer import Facts, Proposer
+from asmevo.proposers.proposer import Facts, Proposer, ProposerError
 from asmevo.proposers.waits import WaitRelaxer
 
-__all__ = ["Facts", "ListScheduler", "LocalSearch", "Proposer", "WaitRelaxer"]
+__all__ = [
+    "ExternalProposer",
+    "Facts",
+    "Limits",
+    "ListScheduler",
+    "LocalSearch",
+    "Proposer",
+    "ProposerError",
+    "WaitRelaxer",
+    "command_proposer",
+    "entry_point_proposer",
+]

@@ -10,9 +10,14 @@ from typing import Protocol
 
 from asmevo.analysis.control_flow import ControlFlow
 from asmevo.analysis.wait_counters import WaitAnalysis
+from asmevo.gates.gate import Verdict
 from asmevo.program.edit import EditScript
 from asmevo.program.kernel import Kernel
 from asmevo.timing.machine import Machine
+
+
+class ProposerError(Exception):
+    """A proposer had to be given up; `str()` says how it failed, without its name."""
 
 
 @dataclass
@@ -20,7 +25,8 @@ class Facts:
     """A kernel with the analyses that proposers share; each is made when it is first asked for.
 
     `cost` is the cycle model's opinion of a version as a share of the original's cycles. It guides, it
-    does not decide. `out_of_time` says that the budget is used up.
+    does not decide. `out_of_time` says that the budget is used up. `last_verdict` is the one that decided the
+    script proposed last; it is for reading only.
     """
 
     kernel: Kernel
@@ -28,6 +34,7 @@ class Facts:
     rng: random.Random = field(default_factory=lambda: random.Random(0))
     cost: Callable[[Kernel], float] = lambda kernel: 1.0
     out_of_time: Callable[[], bool] = lambda: False
+    last_verdict: Callable[[], Verdict | None] = lambda: None
 
     @cached_property
     def flow(self) -> ControlFlow:
@@ -60,11 +67,15 @@ class Facts:
 class Proposer(Protocol):
     """One source of edit scripts. The same facts with the same random state give the same scripts in the same order."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """For the ledger and progress."""
+        ...
 
     def propose(self, facts: Facts) -> Generator[EditScript, bool | None, None]:
         """Scripts against `facts.kernel`, the most promising first.
 
-        What is sent back is whether all gates accepted the script; a proposer may learn from that.
+        What is sent back is whether all gates accepted the script; a proposer may learn from that. Raises
+        ProposerError when it has to be given up; what it proposed before stands.
         """
         ...

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
-from asmevo.checks import Finding
-from asmevo.program import Kernel, Program
+from asmevo.program import Program
 from asmevo.target import FactRow, Target
 
 if TYPE_CHECKING:
@@ -91,28 +89,6 @@ def print_inspection(program: Program, rows: Sequence[dict[str, Any]]) -> None:
     for note in program.notes:
         out.print(f"note: {note}")
     out.print(table)
-
-
-def print_findings(program: Program, findings: Sequence[tuple[Kernel, Sequence[Finding]]]) -> None:
-    """Each finding with its place: line of the source where there is one, else the instruction's number."""
-    out = console()
-    counts = Counter(finding.severity.value for _, found in findings for finding in found)
-    for kernel, found in findings:
-        for finding in found:
-            place = f"{program.file}:{_place(kernel, finding)}"
-            out.print(f"{place}: {finding.severity.value}: {finding.message}", markup=False)
-            if finding.mend and finding.mend not in finding.message:
-                out.print(f"    mend: {finding.mend}", markup=False)
-            out.print(f"    [{finding.rule}]", markup=False)
-    words = ", ".join(f"{count} {severity}" for severity, count in sorted(counts.items())) or "nothing to say"
-    out.print(f"{program.file}: {program.target.name}, {len(findings)} kernels and functions: {words}")
-
-
-def _place(kernel: Kernel, finding: Finding) -> str:
-    instruction = kernel.by_id.get(finding.instructions[0]) if finding.instructions else None
-    if instruction is None:
-        return kernel.name
-    return str(instruction.line) if instruction.line is not None else f"{kernel.name}#{instruction.id}"
 
 
 def print_patch(patch: Patch, run: OptimizationRun) -> None:

@@ -1,26 +1,51 @@
-"""The ledger: a directory in which every optimisation leaves what it saw and decided.
+"""The ledger: what every optimisation saw and decided, in one database with whole files beside it.
 
-    <root>/<run>/run.json          what was asked: file, hash, kernel, target, seed, level, versions
-    <root>/<run>/base.bin          the input, byte for byte, so that a run can be replayed or rolled back
-    <root>/<run>/candidates.jsonl  one line a candidate: origin, edits, every verdict, the estimate
-    <root>/<run>/patch.json        what was offered
+    <root>/ledger.sqlite       chained records (`records`)
+    <root>/artifacts/ab/ab...  inputs, patches and offered programs by SHA-256 (`artifacts`)
 
-Lines are appended as they happen, so that a run that is cut off keeps what it had. A run's id is the
-hash of what was asked plus a running number.
+Records and their names, which are the ids that `asmevo log` and `show` speak of:
+
+    run        R           what was asked: file, kernel, target, seed, level, versions; the input as an artifact
+    candidate  R/N         the N-th candidate: origin, the version it was made from, edits, every verdict, the estimate
+    proposer   R/proposer-N   a proposer that failed, and how
+    offer      R/offer-N   the N-th best of the patch: candidate, gain, verdicts; the patched program as an artifact
+    end        R/end       the patch as an artifact, counts
+
+An accepted candidate is committed before the search goes on, with the refused ones since the last; refused
+ones alone wait until there are many or they are old. So a run that is killed loses no accepted candidate.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TextIO
+from typing import Any
 
+from asmevo.gates.gate import Verdict
 from asmevo.gates.pipeline import Judgement
-from asmevo.program import write_file_atomically
+from asmevo.program.edit import EditScript
+from asmevo.search.artifacts import Artifacts
+from asmevo.search.records import Entry, Record, Records
 
-DEFAULT_ROOT = Path(".asmevo") / "runs"
+DEFAULT_ROOT = Path(".asmevo")
+_BATCH = 256
+_BATCH_SECONDS = 1.0
+_SHOWN_OF_A_MISFIT = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """An offer of the patch: its data, the kernel's hash, and the patched program where one could be written."""
+
+    body: dict[str, Any]
+    kernel_hash: str
+    program: bytes | None
 
 
 class Ledger:
@@ -28,33 +53,45 @@ class Ledger:
 
     def __init__(self, root: Path = DEFAULT_ROOT) -> None:
         self.root = root
+        self.records = Records(root / "ledger.sqlite")
+        self.artifacts = Artifacts(root / "artifacts")
 
     def runs(self) -> list[str]:
-        """Ids of the runs that are there, sorted."""
-        if not self.root.is_dir():
+        """Ids of the runs that are there, in the order in which they began."""
+        if not self.records.path.is_file():
             return []
-        return sorted(entry.name for entry in self.root.iterdir() if (entry / "run.json").is_file())
+        return [record.entry.name for record in self.records.read("WHERE kind = 'run'")]
+
+    def candidates(self, run: str) -> list[dict[str, Any]]:
+        """The bodies of all candidates of a run, in the order in which they were tried."""
+        return [record.data() for record in self.records.read("WHERE run = ? AND kind = 'candidate'", (run,))]
+
+    def refusals(self, run: str, gate: str) -> list[dict[str, Any]]:
+        """The verdicts with which a gate refused candidates of a run, in order."""
+        last = (body["verdicts"][-1] for body in self.candidates(run))
+        return [verdict for verdict in last if verdict["gate"] == gate and verdict["kind"] != "accepted"]
 
     def open_run(self, request: dict[str, Any], base: bytes) -> LedgerRun:
-        """Starts a run: writes what was asked and the input."""
+        """Starts a run: keeps the input, then records what was asked. Its id is the request's hash and a number."""
+        body = request | {"began": time.time(), "artifacts": {"base": self.artifacts.keep(base)}}
         key = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:12]
-        number = 1
-        while (self.root / f"{key}-{number}").exists():
-            number += 1
-        directory = self.root / f"{key}-{number}"
-        directory.mkdir(parents=True)
-        write_file_atomically(directory / "base.bin", base)
-        write_file_atomically(directory / "run.json", (json.dumps(request, indent=1) + "\n").encode())
-        return LedgerRun(directory)
+        with self.records.writing(durable=True) as writer:
+            name = writer.taken(f"{key}-{number}" for number in itertools.count(1))
+            writer.add(Entry("run", name, name, json.dumps(body)))
+        return LedgerRun(self, name)
 
 
+@dataclass(slots=True)
 class LedgerRun:
-    """One run being recorded; a context manager, so that the file is closed however the run ends."""
+    """One run being recorded; a context manager, so that what waits is written however the run ends."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.id = directory.name
-        self._file: TextIO = (directory / "candidates.jsonl").open("a", encoding="utf-8")
+    ledger: Ledger
+    id: str
+    _names: dict[str, str] = field(default_factory=dict)
+    _waiting: list[Entry] = field(default_factory=list)
+    _written: float = field(default_factory=time.monotonic)
+    _candidates: int = 0
+    _failures: int = 0
 
     def __enter__(self) -> LedgerRun:
         return self
@@ -62,19 +99,69 @@ class LedgerRun:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
+        self.flush()
+        self.ledger.records.close()
 
-    def record(self, judgement: Judgement, cycles: float | None) -> None:
-        """One line for a candidate; `cycles` is the model's estimate where one was made."""
-        line = {
-            "origin": judgement.candidate.script.origin,
-            "script": judgement.candidate.script.model_dump(mode="json"),
-            "kernel_hash": judgement.candidate.kernel.hash if judgement.accepted else None,
+    def record(self, judgement: Judgement, cost: float | None, parent: str | None = None) -> None:
+        """A judged candidate. `parent`: hash of the kernel it was made from; `cost`: share of the original's cycles."""
+        candidate = judgement.candidate
+        body = {
+            "origin": candidate.script.origin,
+            "parent": parent or candidate.parent.hash,
+            "kernel_hash": candidate.kernel.hash,
+            "accepted": judgement.accepted,
             "verdicts": [verdict.to_dict() for verdict in judgement.verdicts],
-            "cycles": cycles,
+            "cost": cost,
         }
-        self._file.write(json.dumps(line) + "\n")
+        name = self._add_candidate(body, candidate.script.model_dump_json())
+        self._names[candidate.kernel.hash] = name
+        if judgement.accepted:
+            self.flush()
 
-    def finish(self, patch: str) -> None:
-        """Stores the patch that was offered."""
-        write_file_atomically(self.directory / "patch.json", patch.encode())
+    def record_misfit(self, script: EditScript, verdict: Verdict, parent: str) -> None:
+        """A script that does not fit the kernel it was proposed for; only its beginning is kept."""
+        body = {
+            "origin": script.origin,
+            "parent": parent,
+            "kernel_hash": None,
+            "accepted": False,
+            "verdicts": [verdict.to_dict()],
+            "cost": None,
+            "beginning": script.model_dump_json()[:_SHOWN_OF_A_MISFIT],
+        }
+        self._add_candidate(body, "null")
+
+    def record_failure(self, proposer: str, reason: str) -> None:
+        """A proposer that had to be given up, in one sentence."""
+        self._failures += 1
+        body = json.dumps({"proposer": proposer, "reason": reason})
+        self._add(Entry("proposer", self.id, f"{self.id}/proposer-{self._failures}", body))
+
+    def finish(self, patch: str, offers: Sequence[Offered], counts: dict[str, Any]) -> None:
+        """The end, durably: each offer, and the patch that holds them."""
+        entries = []
+        for number, offer in enumerate(offers, 1):
+            kept = {"program": self.ledger.artifacts.keep(offer.program)} if offer.program is not None else {}
+            names = {"candidate": self._names[offer.kernel_hash], "kernel_hash": offer.kernel_hash}
+            body = offer.body | names | {"artifacts": kept}
+            entries.append(Entry("offer", self.id, f"{self.id}/offer-{number}", json.dumps(body)))
+        end = counts | {"artifacts": {"patch": self.ledger.artifacts.keep(patch.encode())}}
+        entries.append(Entry("end", self.id, f"{self.id}/end", json.dumps(end)))
+        self.flush(entries)
+
+    def flush(self, last: list[Entry] | None = None) -> list[Record]:
+        """Commits what waits, with `last` durably behind it."""
+        entries, self._waiting = [*self._waiting, *(last or ())], []
+        self._written = time.monotonic()
+        return self.ledger.records.append(entries, durable=last is not None) if entries else []
+
+    def _add_candidate(self, body: dict[str, Any], script: str) -> str:
+        self._candidates += 1
+        name = f"{self.id}/{self._candidates}"
+        self._add(Entry("candidate", self.id, name, f'{json.dumps(body)[:-1]}, "script": {script}}}'))
+        return name
+
+    def _add(self, entry: Entry) -> None:
+        self._waiting.append(entry)
+        if len(self._waiting) >= _BATCH or time.monotonic() - self._written > _BATCH_SECONDS:
+            self.flush()

@@ -7,6 +7,7 @@ is ever kept.
 
 from __future__ import annotations
 
+import platform
 import random
 import time
 from collections import Counter
@@ -14,21 +15,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
+from asmevo.checks.constraints import Compiled
 from asmevo.emulator import LaunchManifest
 from asmevo.gates import EmulationGate, Judgement, Level, Pipeline, TimingGate, Verdict
+from asmevo.gates.gate import VerdictKind
 from asmevo.gates.timing import MINIMUM_GAIN, Prediction
 from asmevo.program.candidate import Candidate
 from asmevo.program.edit import EditScript, apply_script, script_between
+from asmevo.program.errors import EditError, WriteError
 from asmevo.program.kernel import Kernel
 from asmevo.program.program import Program
-from asmevo.proposers import Facts, ListScheduler, LocalSearch, Proposer, WaitRelaxer
+from asmevo.program.writing import write_program
+from asmevo.proposers import Facts, ListScheduler, LocalSearch, Proposer, ProposerError, WaitRelaxer
 from asmevo.search.explain import explain, relies_on
-from asmevo.search.ledger import Ledger, LedgerRun
+from asmevo.search.ledger import Ledger, LedgerRun, Offered
 from asmevo.search.measures import measure
 from asmevo.search.patch import SCHEMA, Patch, PatchCandidate
+from asmevo.toolchain import toolchain
 
 Tell = Callable[[float, str], None]
 
+_SEEN = Verdict("script", VerdictKind.UNDECIDED, "this kernel was tried before")
 _OFFERED = 3
 _PREDICTED = 6
 _ROUNDS = 2
@@ -38,7 +45,8 @@ _ROUNDS = 2
 class SearchOptions:
     """`budget` in seconds; the search may end sooner. `memory` is the cycle model's scenario.
 
-    With a `launch` every offer has also run on the emulator beside the original.
+    With a `launch` every offer has also run on the emulator beside the original. `constraints` are those of the
+    constraints gate; by default the target's built-in ones. `proposers` are the user's own, asked first.
     """
 
     level: Level = Level.STANDARD
@@ -46,6 +54,8 @@ class SearchOptions:
     seed: int = 0
     memory: str = "l2"
     launch: LaunchManifest | None = None
+    constraints: Compiled | None = None
+    proposers: tuple[Proposer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +91,8 @@ class _Search:
     kept: dict[str, _Kept] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
     refused: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+    last: Verdict | None = None
     tried: int = 0
 
     def elapsed(self) -> float:
@@ -96,43 +108,60 @@ class _Search:
         return share if share > 1.0 + MINIMUM_GAIN else self.timing.predict(kernel, lone).cost
 
     def facts(self, kernel: Kernel, rng: random.Random) -> Facts:
-        return Facts(kernel, self.options.memory, rng, self.cost, self.out_of_time)
+        return Facts(kernel, self.options.memory, rng, self.cost, self.out_of_time, lambda: self.last)
 
     def follow(self, proposer: Proposer, kernel: Kernel, rng: random.Random) -> Kernel:
         """Sends a proposer's scripts through the gates; returns the best version, which may be `kernel`."""
         best, best_cost = kernel, self.cost(kernel)
         scripts = proposer.propose(self.facts(kernel, rng))
         answer: bool | None = None
-        while not self.out_of_time():
-            try:
-                script = scripts.send(answer)
-            except StopIteration:
-                break
-            found = self._try(script, kernel)
-            answer = found is not None
-            if found is not None and found.cost < best_cost:
-                best, best_cost = found.judgement.candidate.kernel, found.cost
-            words = f"{proposer.name}: {self.tried} tried, {len(self.kept)} kept"
-            self.tell(self.elapsed() / self.options.budget, words)
+        try:
+            while not self.out_of_time():
+                found = self._try(scripts.send(answer), kernel)
+                answer = found is not None
+                if found is not None and found.cost < best_cost:
+                    best, best_cost = found.judgement.candidate.kernel, found.cost
+                words = f"{proposer.name}: {self.tried} tried, {len(self.kept)} kept"
+                self.tell(self.elapsed() / self.options.budget, words)
+        except StopIteration:
+            pass
+        except ProposerError as error:
+            self.failures.append(f"proposer {proposer.name} {error}")
+            self.run.record_failure(proposer.name, str(error))
+        finally:
+            scripts.close()
         return best
 
     def _try(self, script: EditScript, kernel: Kernel) -> _Kept | None:
         """Judges a script for `kernel` as one for the original. None when a gate refused it."""
-        changed = apply_script(kernel, script)
-        if changed.hash in self.seen:
-            return self.kept.get(changed.hash)
+        try:
+            changed = apply_script(kernel, script)
+            if changed.hash in self.seen:
+                self.last = _SEEN
+                return self.kept.get(changed.hash)
+            candidate = Candidate.make(self.kernel, script_between(self.kernel, changed.blocks, script.origin))
+        except EditError as error:
+            self._misfit(script, kernel, error)
+            return None
         self.seen.add(changed.hash)
         self.tried += 1
-        whole = script_between(self.kernel, changed.blocks, script.origin)
-        judgement = self.pipeline.judge(Candidate.make(self.kernel, whole))
+        judgement = self.pipeline.judge(candidate)
+        self.last = judgement.verdicts[-1]
         if not judgement.accepted:
             self.refused[judgement.verdicts[-1].gate] += 1
-            self.run.record(judgement, None)
+            self.run.record(judgement, None, kernel.hash)
             return None
         kept = _Kept(self.cost(judgement.candidate.kernel), judgement)
         self.kept[changed.hash] = kept
-        self.run.record(judgement, kept.cost)
+        self.run.record(judgement, kept.cost, kernel.hash)
         return kept
+
+    def _misfit(self, script: EditScript, kernel: Kernel, error: EditError) -> None:
+        """A script that fits no kernel is a candidate refused before the first gate."""
+        self.tried += 1
+        self.refused["script"] += 1
+        self.last = Verdict("script", VerdictKind.REJECTED, str(error))
+        self.run.record_misfit(script, self.last, kernel.hash)
 
 
 def optimize(
@@ -153,21 +182,39 @@ def optimize(
         "budget_seconds": options.budget,
         "memory": options.memory,
         "version": version("asm-evo-skill"),
+        "llvm": toolchain().version,
+        "python": platform.python_version(),
+        "proposers": [proposer.name for proposer in options.proposers],
     }
     with ledger.open_run(request, program.data) as run:
-        search = _Search(
-            kernel, options, Pipeline(kernel, options.level), TimingGate(kernel, options.memory), run, tell
-        )
+        pipeline = Pipeline(kernel, options.level, options.constraints)
+        search = _Search(kernel, options, pipeline, TimingGate(kernel, options.memory), run, tell)
         _rounds(search)
         patch = _offer(search, program)
-        run.finish(patch.to_json())
+        counts = {"tried": search.tried, "accepted": len(search.kept), "seconds": round(search.elapsed(), 3)}
+        run.finish(patch.to_json(), _recorded_offers(search, program, patch), counts)
         return OptimizationRun(run.id, patch, search.tried, len(search.kept), _why_nothing(search))
 
 
+def _recorded_offers(search: _Search, program: Program, patch: Patch) -> list[Offered]:
+    """What the ledger keeps of each offer; without a program where none can be written."""
+    offers = []
+    for offer in patch.candidates:
+        made = apply_script(search.kernel, offer.script)
+        try:
+            written = write_program(program, {search.kernel.name: made})
+        except WriteError:
+            written = None
+        offers.append(Offered(offer.model_dump(mode="json", exclude={"script"}), made.hash, written))
+    return offers
+
+
 def _rounds(search: _Search) -> None:
-    """Cheap proposers until they find nothing more, then the local search on what they made."""
+    """The user's proposers, cheap proposers until they find nothing more, then the local search on what they made."""
     rng = random.Random(search.options.seed)
     best = search.kernel
+    for proposer in search.options.proposers:
+        best = search.follow(proposer, best, rng)
     quick: tuple[Proposer, ...] = (WaitRelaxer(), ListScheduler())
     for _ in range(_ROUNDS):
         before = best
@@ -237,9 +284,10 @@ def _offer_one(
 
 
 def _why_nothing(search: _Search) -> str:
+    failures = "; ".join(search.failures)
     if not search.tried:
-        return "no proposer had an idea"
+        return f"no proposer had an idea; {failures}" if failures else "no proposer had an idea"
     refused = ", ".join(f"{gate} refused {count}" for gate, count in search.refused.most_common())
     best = min((kept.cost for kept in search.kept.values()), default=1.0)
     found = f"the best accepted one saves {100 * (1 - best):.2f} % (at least {100 * MINIMUM_GAIN:.1f} % is asked)"
-    return f"{found}; {refused}" if refused else found
+    return "; ".join(part for part in (found, refused, failures) if part)

@@ -22,8 +22,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from asmevo.semantics.building import constant
 from asmevo.semantics.expression import Concat, Expr, Op, Select, Slice
-from asmevo.semantics.operands import constant, op
+from asmevo.semantics.operands import op
 
 NewValue = Callable[[Expr, Expr, Expr], Expr]
 """(old, data, second operand) -> new; operations with one operand get it twice."""
@@ -64,17 +65,17 @@ def _less(a: Expr, b: Expr) -> Expr:
 
 
 def _increment(old: Expr, data: Expr, _: Expr) -> Expr:
-    zero, one = constant(0, old.bits), constant(1, old.bits)
+    zero, one = constant(old.bits, 0), constant(old.bits, 1)
     return Select(old.bits, _less(old, data), op("add", old.bits, old, one), zero)
 
 
 def _decrement(old: Expr, data: Expr, _: Expr) -> Expr:
-    restarts = op("or", 1, op("eq", 1, old, constant(0, old.bits)), _less(data, old))
-    return Select(old.bits, restarts, data, op("sub", old.bits, old, constant(1, old.bits)))
+    restarts = op("or", 1, op("eq", 1, old, constant(old.bits, 0)), _less(data, old))
+    return Select(old.bits, restarts, data, op("sub", old.bits, old, constant(old.bits, 1)))
 
 
 def _clamped_subtract(old: Expr, data: Expr, _: Expr) -> Expr:
-    return Select(old.bits, _less(old, data), constant(0, old.bits), op("sub", old.bits, old, data))
+    return Select(old.bits, _less(old, data), constant(old.bits, 0), op("sub", old.bits, old, data))
 
 
 def _conditional_subtract(old: Expr, data: Expr, _: Expr) -> Expr:

@@ -19,6 +19,7 @@ from asmevo.program.decode import DecodingContext
 from asmevo.program.instruction import Decoded
 from asmevo.semantics.atomics import Atomic, adds_exactly, atomic_named
 from asmevo.semantics.buffer_resource import Element, Resource
+from asmevo.semantics.building import constant
 from asmevo.semantics.expression import Control, Exactness, Expr, Meaning, Result, Scope, Source, Space
 from asmevo.semantics.lds_direct import lds_base, load_to_lds, placement_exactness
 from asmevo.semantics.memory_names import LOADS, STORES, Width
@@ -34,7 +35,7 @@ from asmevo.semantics.moves import (
     total,
     unsupported,
 )
-from asmevo.semantics.operands import constant, raw, resize
+from asmevo.semantics.operands import raw, resize
 
 _PREFIX = "buffer_"
 _CACHE = (
@@ -115,7 +116,7 @@ def _element(decoded: Decoded, family: str) -> Element:
     has_index = decoded.modifier("idxen") is not None
     has_offset = decoded.modifier("offen") is not None
     index: Expr | None = Source(32, places.address) if has_index else None
-    offset: Expr = constant(modifier_number(decoded, "offset"), ADDRESS_BITS)
+    offset: Expr = constant(ADDRESS_BITS, modifier_number(decoded, "offset"))
     if has_offset:
         register = Source(32, places.address, 32 if has_index else 0)
         offset = total(resize(register, ADDRESS_BITS), offset)

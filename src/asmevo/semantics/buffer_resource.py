@@ -41,9 +41,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from asmevo.semantics.building import constant
 from asmevo.semantics.expression import Expr, Select, Source
 from asmevo.semantics.moves import total
-from asmevo.semantics.operands import LANE, constant, op, resize
+from asmevo.semantics.operands import LANE, op, resize
 
 WIDE = 64
 """Width of all sums (bits)."""
@@ -85,13 +86,13 @@ _LAYOUTS = {
 }
 """By family. Sources: the buffer resource tables of AMD's ISA manuals; gfx1250: LLVM's make.buffer.rsrc."""
 
-_NEVER: Expr = constant(0, 1)
+_NEVER: Expr = constant(1, 0)
 _ALWAYS: Expr = constant(1, 1)
-_NO_LIMIT = constant(-1, WIDE)
+_NO_LIMIT = constant(WIDE, -1)
 
 
 def _wide(value: int) -> Expr:
-    return constant(value, WIDE)
+    return constant(WIDE, value)
 
 
 def _both(*conditions: Expr) -> Expr:
@@ -124,12 +125,12 @@ def _less(a: Expr, b: Expr) -> Expr:
 
 
 def _positive(value: Expr) -> Expr:
-    return op("ne", 1, value, constant(0, value.bits))
+    return op("ne", 1, value, constant(value.bits, 0))
 
 
 def _where(condition: Expr, value: Expr) -> Expr:
     """The value, or 0 where the condition does not hold."""
-    return Select(value.bits, condition, value, constant(0, value.bits))
+    return Select(value.bits, condition, value, constant(value.bits, 0))
 
 
 def _and(a: Expr, b: Expr) -> Expr:
@@ -162,7 +163,7 @@ class Resource:
         short = resize(self._field(self.layout.stride), WIDE)
         if self.layout.more_stride is None:
             return short
-        more = op("shl", WIDE, resize(self._field(self.layout.more_stride), WIDE), constant(14, 32))
+        more = op("shl", WIDE, resize(self._field(self.layout.more_stride), WIDE), constant(32, 14))
         return op("or", WIDE, short, _where(self.add_tid, more))
 
     @property
@@ -170,18 +171,18 @@ class Resource:
         """log2 of the element size: the field says 2, 4, 8, 16 from 0 on; without one it is 4 bytes."""
         field = self.layout.element_size
         if field is None:
-            return constant(2, 32)
-        return op("add", 32, resize(self._field(field), 32), constant(1, 32))
+            return constant(32, 2)
+        return op("add", 32, resize(self._field(field), 32), constant(32, 1))
 
     @property
     def index_log2(self) -> Expr:
         """log2 of the index stride: the field says 8, 16, 32, 64 from 0 on."""
-        return op("add", 32, resize(self._field(self.layout.index_stride), 32), constant(3, 32))
+        return op("add", 32, resize(self._field(self.layout.index_stride), 32), constant(32, 3))
 
     def out_of_bounds_is(self, mode: int) -> Expr:
         """Whether OOB_SELECT (from gfx10 on) has this value; 1 bit."""
         assert self.layout.out_of_bounds is not None
-        return op("eq", 1, self._field(self.layout.out_of_bounds), constant(mode, 2))
+        return op("eq", 1, self._field(self.layout.out_of_bounds), constant(2, mode))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from collections.abc import Callable
 
 from asmevo.program.decode import DecodingContext
 from asmevo.program.instruction import Decoded
+from asmevo.semantics.building import constant
 from asmevo.semantics.expression import (
     Control,
     Exactness,
@@ -33,12 +34,12 @@ from asmevo.semantics.expression import (
 )
 from asmevo.semantics.hardware_registers import mode_change, read_register, write_register
 from asmevo.semantics.moves import unsupported
-from asmevo.semantics.operands import UnsupportedOperandError, constant, op, raw, resize
+from asmevo.semantics.operands import UnsupportedOperandError, op, raw, resize
 
 _SOURCE = "written: control"
 _PC_BITS = 64
 _ALWAYS = constant(1, 1)
-_NEVER = constant(0, 1)
+_NEVER = constant(1, 0)
 _ROUND_OFFSET, _DENORM_OFFSET, _MODE_FIELD = 0, 4, 4
 
 _HINTS = frozenset({
@@ -107,11 +108,11 @@ def _plain(control: Control) -> Meaning:
 
 
 def _is_zero(value: Expr) -> Expr:
-    return op("eq", 1, value, constant(0, value.bits))
+    return op("eq", 1, value, constant(value.bits, 0))
 
 
 def _is_not_zero(value: Expr) -> Expr:
-    return op("ne", 1, value, constant(0, value.bits))
+    return op("ne", 1, value, constant(value.bits, 0))
 
 
 def _branch(decoded: Decoded, context: DecodingContext) -> Meaning:
@@ -233,7 +234,7 @@ def _set_halt(decoded: Decoded) -> Meaning:
 
 
 def _mode_field(decoded: Decoded, offset: int) -> Meaning:
-    return mode_change(constant(int(decoded.operands[0].text, 0), _MODE_FIELD), offset)
+    return mode_change(constant(_MODE_FIELD, int(decoded.operands[0].text, 0)), offset)
 
 
 def _round_mode(decoded: Decoded) -> Meaning:

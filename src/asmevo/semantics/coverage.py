@@ -3,11 +3,13 @@
 A meaning belongs to an encoding, not to a name, so a sample of each mnemonic is made with LLVM's assembler: the
 opcode table gives the operands' number and widths, not their kinds, hence several spellings are tried (all
 mnemonics at once, then those that were refused with the next spelling, and so on). What the assembler takes is
-decoded and asked for its meaning. A mnemonic without a sample counts as unsupported and says so.
+decoded and asked for its meaning. A mnemonic without a sample counts as unsupported and says so. Opcode tables belong
+to families: what the assembler calls foreign to this GPU is none of its instructions and says that instead.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice, product
@@ -22,6 +24,8 @@ from asmevo.target.opcodes import LANE_MASK, OpcodeInfo, opcode_mnemonics, opcod
 from asmevo.toolchain import AssemblyError, toolchain
 
 _SPELLINGS, _MATRIX_SPELLINGS = 160, 625
+_FOREIGN = re.compile("not supported on this GPU|variant of this instruction is not supported")
+"""How LLVM's assembler refuses an instruction that the target has not."""
 _MASKS = {32: ("vcc_lo", "s4"), 64: ("vcc", "s[4:5]")}
 _UNKNOWN_WIDTH = ("0", "v0", "off", "s[4:5]", "v[0:1]", "s4")
 _UNKNOWN_WIDTHS = {
@@ -51,22 +55,31 @@ _IMAGES = frozenset({"MIMG", "VIMAGE", "VSAMPLE"})
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How well one mnemonic is known. `sample` is the assembly text asked about, "" when there is none."""
+    """How well one mnemonic is known. `sample` is the assembly text asked about, "" when there is none.
+
+    `foreign` says that other targets of the family have the instruction and this one has not.
+    """
 
     mnemonic: str
     exactness: Exactness
     source: str
     sample: str
+    foreign: bool = False
 
 
 def coverage(target: Target) -> tuple[Coverage, ...]:
     """Every mnemonic of the target's opcode table, sorted. Dual instructions are asked for by their halves."""
     context = DecodingContext(target, target.default_wave_size)
-    found = samples(context)
-    return tuple(_covered(name, found.get(name), context) for name in opcode_mnemonics(target.family.value))
+    found, foreign = _tried(context)
+    return tuple(
+        _covered(name, found.get(name), name in foreign, context) for name in opcode_mnemonics(target.family.value)
+    )
 
 
-def _covered(mnemonic: str, sample: Decoded | None, context: DecodingContext) -> Coverage:
+def _covered(mnemonic: str, sample: Decoded | None, foreign: bool, context: DecodingContext) -> Coverage:
+    if foreign:
+        reason = f"{context.target.name} has no such instruction"
+        return Coverage(mnemonic, Exactness.UNSUPPORTED, reason, "", foreign=True)
     if sample is None:
         return Coverage(mnemonic, Exactness.UNSUPPORTED, "no sample could be assembled", "")
     meaning = meaning_of(sample, context)
@@ -75,21 +88,28 @@ def _covered(mnemonic: str, sample: Decoded | None, context: DecodingContext) ->
 
 def samples(context: DecodingContext) -> dict[str, Decoded]:
     """One decoded instruction for every mnemonic that could be assembled."""
+    return _tried(context)[0]
+
+
+def _tried(context: DecodingContext) -> tuple[dict[str, Decoded], set[str]]:
+    """The samples, and the mnemonics that the assembler calls foreign in every spelling."""
     family = context.target.family.value
     spellings = {name: _spellings(name, family, context.wave_size) for name in opcode_mnemonics(family)}
     found: dict[str, Decoded] = {}
+    foreign = set(spellings)
     while spellings:
         asked = {name: text for name, each in spellings.items() if (text := next(each, None)) is not None}
         spellings = {name: spellings[name] for name in asked}
-        for name, decoded in _assembled(asked, context).items():
+        names, refused = _accepted(list(asked), [asked[name] for name in asked], context)
+        foreign -= asked.keys() - refused
+        for name, decoded in _assembled(names, asked, context).items():
             found[name] = decoded
             del spellings[name]
-    return found
+    return found, foreign
 
 
-def _assembled(asked: dict[str, str], context: DecodingContext) -> dict[str, Decoded]:
-    """Those of the statements that the assembler takes and that decode to the mnemonic they were written with."""
-    names = _accepted(list(asked), [asked[name] for name in asked], context)
+def _assembled(names: list[str], asked: dict[str, str], context: DecodingContext) -> dict[str, Decoded]:
+    """Those of the accepted statements that decode to the mnemonic they were written with."""
     decoded = _decoded([asked[name] for name in names], context)
     return {
         name: each
@@ -113,13 +133,15 @@ def _decoded(texts: list[str], context: DecodingContext) -> list[Decoded | None]
     return _decoded(texts[:half], context) + _decoded(texts[half:], context)
 
 
-def _accepted(names: list[str], texts: list[str], context: DecodingContext) -> list[str]:
+def _accepted(names: list[str], texts: list[str], context: DecodingContext) -> tuple[list[str], set[str]]:
+    """The names whose statements the assembler takes, and those that it calls foreign to the target."""
     try:
         toolchain().assemble("\n".join(texts) + "\n", context.processor)
     except AssemblyError as error:
         refused = {diagnostic.line for diagnostic in error.diagnostics}
-        return [name for number, name in enumerate(names, 1) if number not in refused]
-    return names
+        foreign = {names[said.line - 1] for said in error.diagnostics if said.line and _FOREIGN.search(said.message)}
+        return [name for number, name in enumerate(names, 1) if number not in refused], foreign
+    return names, set()
 
 
 def _spellings(mnemonic: str, family: str, wave: int) -> Iterator[str]:

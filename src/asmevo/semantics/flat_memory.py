@@ -20,6 +20,7 @@ from __future__ import annotations
 from asmevo.program.decode import DecodingContext
 from asmevo.program.instruction import Decoded
 from asmevo.semantics.atomics import Atomic, adds_exactly, atomic_named
+from asmevo.semantics.building import constant
 from asmevo.semantics.expression import (
     Access,
     AccessKind,
@@ -51,7 +52,7 @@ from asmevo.semantics.moves import (
     total,
     unsupported,
 )
-from asmevo.semantics.operands import LANE, constant, op, raw, resize
+from asmevo.semantics.operands import LANE, op, raw, resize
 
 _SPACES = {"flat": Space.FLAT, "global": Space.GLOBAL, "scratch": Space.SCRATCH}
 _HINTS = ("inv", "wb", "wbinv", "prefetch_b8")
@@ -95,16 +96,16 @@ def _meaning(
 def _address(decoded: Decoded, vector: int, scalar: int, size: int, space: Space) -> Expr:
     """The lane's address from the operands at these places; the scalar one may be missing."""
     bits = DWORD_BITS if space is Space.SCRATCH else ADDRESS_BITS
-    offset = constant(modifier_number(decoded, "offset"), bits)
+    offset = constant(bits, modifier_number(decoded, "offset"))
     register = decoded.operands[vector].registers
     if register is None:
-        parts: Expr = constant(0, bits)
+        parts: Expr = constant(bits, 0)
     elif register.count > 1:
         return total(Source(ADDRESS_BITS, vector), offset)
     else:
         parts = resize(Source(DWORD_BITS, vector), bits)
     if decoded.modifier("scale_offset") is not None:
-        parts = op("mul", bits, parts, constant(size, bits))
+        parts = op("mul", bits, parts, constant(bits, size))
     if scalar < len(decoded.operands):
         parts = total(raw(decoded, scalar, bits), parts)
     return total(parts, offset)
@@ -140,7 +141,7 @@ def _store_from_lds(decoded: Decoded, width: Width | None, space: Space) -> Mean
     """Two accesses: LDS is read, and what was read is stored. Operands: address, LDS address, SGPRs."""
     if width is None:
         return unsupported(decoded, "no written meaning")
-    offset = constant(modifier_number(decoded, "offset"), DWORD_BITS)
+    offset = constant(DWORD_BITS, modifier_number(decoded, "offset"))
     inside = total(Source(DWORD_BITS, 1), offset)
     piece = _piece(decoded, 0, 2, width.size, space)
     taken = Access(AccessKind.LOAD, Space.LDS, inside, width.size)
@@ -161,8 +162,8 @@ def _atomic(decoded: Decoded, atomic: Atomic, space: Space, context: DecodingCon
 
 
 def _by_lane_number(decoded: Decoded, rest: str, space: Space) -> Meaning:
-    place = op("shl", ADDRESS_BITS, resize(LANE, ADDRESS_BITS), constant(2, DWORD_BITS))
-    offset = constant(modifier_number(decoded, "offset"), ADDRESS_BITS)
+    place = op("shl", ADDRESS_BITS, resize(LANE, ADDRESS_BITS), constant(DWORD_BITS, 2))
+    offset = constant(ADDRESS_BITS, modifier_number(decoded, "offset"))
     piece = Piece(0, DWORD, total(raw(decoded, 1, ADDRESS_BITS), offset, place))
     if rest.startswith("store"):
         return _meaning((), store(0, _WHOLE, [piece], space))
@@ -175,7 +176,7 @@ def _block(decoded: Decoded, rest: str, space: Space) -> Meaning:
     address = _address(decoded, 1 if loads else 0, 2, DWORD, space)
     wanted = tuple(Slice(1, Implicit(DWORD_BITS, "m0"), bit) for bit in range(_BLOCK_DWORDS))
     pieces = [
-        Piece(DWORD * place, DWORD, total(address, constant(DWORD * place, address.bits)), bit)
+        Piece(DWORD * place, DWORD, total(address, constant(address.bits, DWORD * place)), bit)
         for place, bit in enumerate(wanted)
     ]
     width = Width(DWORD * _BLOCK_DWORDS)

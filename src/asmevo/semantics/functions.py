@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 
 from asmevo.semantics import building as build
 from asmevo.semantics.expression import FORMATS, OPERATIONS, Expr, Op
@@ -145,6 +146,34 @@ def _exponent(value: Value) -> Value:
     return Value("i", build.extended(build.part(narrow.expr, fraction, width), 32, False))
 
 
+_SEGMENT_BITS, _TWO_OVER_PI_BITS = 53, 1201
+"""V_TRIG_PREOP_F64 takes 53 bits out of the first 1201 of 2/pi."""
+
+
+@cache
+def two_over_pi() -> int:
+    """The first 1201 bits of 2/pi, by Machin's formula: pi = 16 atan(1/5) - 4 atan(1/239)."""
+    one = 1 << (_TWO_OVER_PI_BITS + 64)
+
+    def arctangent_of_inverse(number: int) -> int:
+        term, total, place = one // number, 0, 1
+        while term:
+            total += term // place if place % 4 == 1 else -(term // place)
+            term //= number * number
+            place += 2
+        return total
+
+    pi = 16 * arctangent_of_inverse(5) - 4 * arctangent_of_inverse(239)
+    return 2 * one * one // pi >> 64
+
+
+def _two_over_pi_from(shift: Value) -> Value:
+    """53 bits of 2/pi behind the first `shift` ones, as an integer of 64 bits."""
+    shifted = Op(_TWO_OVER_PI_BITS, "shl", (build.constant(_TWO_OVER_PI_BITS, two_over_pi()), as_bits(shift, 32)))
+    segment = build.part(shifted, _TWO_OVER_PI_BITS - _SEGMENT_BITS, _SEGMENT_BITS)
+    return unsigned(build.extended(segment, 64, False))
+
+
 # --- integers -----------------------------------------------------------------------------------------------
 
 
@@ -277,6 +306,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "abs": _absolute,
     "sign": _sign,
     "exponent": _exponent,
+    "twoOverPiFrom": _two_over_pi_from,
     "isNAN": _is_nan,
     "isSignalNAN": _is_signaling,
     "isQuietNAN": _is_quiet,

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from asmevo.program.instruction import Decoded
+from asmevo.semantics.building import constant
 from asmevo.semantics.expression import (
     Concat,
     Control,
@@ -29,7 +30,7 @@ from asmevo.semantics.expression import (
     Slice,
 )
 from asmevo.semantics.moves import unsupported
-from asmevo.semantics.operands import constant, raw, resize
+from asmevo.semantics.operands import raw, resize
 
 _FIELD = re.compile(r"hwreg\((?P<name>\w+)(?:,\s*(?P<offset>\w+),\s*(?P<size>\w+))?\)")
 _REGISTER_BITS = 32
@@ -70,7 +71,7 @@ def _clock_high() -> Expr:
 
 
 def _nothing() -> Expr:
-    return constant(0, _REGISTER_BITS)
+    return constant(_REGISTER_BITS, 0)
 
 
 _READABLE: dict[str, Callable[[], Expr]] = {

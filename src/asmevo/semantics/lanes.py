@@ -13,6 +13,7 @@ from collections.abc import Callable
 from asmevo.program.decode import DecodingContext
 from asmevo.program.instruction import Decoded
 from asmevo.program.registers import RegisterFile
+from asmevo.semantics.building import constant
 from asmevo.semantics.constants import UnsupportedOperandError
 from asmevo.semantics.expression import (
     Exactness,
@@ -28,7 +29,6 @@ from asmevo.semantics.expression import (
 from asmevo.semantics.operands import (
     LANE,
     bit_list,
-    constant,
     lane_and,
     lane_enabled,
     op,
@@ -71,8 +71,8 @@ def _readfirstlane(decoded: Decoded) -> Meaning:
     wave = decoded.wave_size
     execution = Implicit(wave, "exec")
     first = resize(op("cttz", wave, execution), 32)
-    none = op("eq", 1, execution, constant(0, wave))
-    lane = Select(32, none, constant(0, 32), first)
+    none = op("eq", 1, execution, constant(wave, 0))
+    lane = Select(32, none, constant(32, 0), first)
     return _written((Result("operand", _lane_of(decoded, 1, lane)),), Scope.WAVE, "readfirstlane", True)
 
 
@@ -94,20 +94,20 @@ def _permlane16(decoded: Decoded) -> Meaning:
     """
     mnemonic = stem(decoded.mnemonic)
     if "_var" in mnemonic:
-        choice = op("and", 32, source(decoded, 2, 32), constant(15, 32))
+        choice = op("and", 32, source(decoded, 2, 32), constant(32, 15))
     else:
         low, high = (raw(decoded, index, 32) for index in (2, 3))
-        words = Select(32, op("ult", 1, lane_and(15), constant(8, 32)), low, high)
-        amount = op("shl", 32, lane_and(7), constant(2, 32))
-        choice = op("and", 32, op("lshr", 32, words, amount), constant(15, 32))
+        words = Select(32, op("ult", 1, lane_and(15), constant(32, 8)), low, high)
+        amount = op("shl", 32, lane_and(7), constant(32, 2))
+        choice = op("and", 32, op("lshr", 32, words, amount), constant(32, 15))
     row = lane_and(~15)
     if "lanex16" in mnemonic:
-        row = op("xor", 32, row, constant(16, 32))
+        row = op("xor", 32, row, constant(32, 16))
     lane = op("or", 32, row, choice)
     fetched: Expr = _lane_of(decoded, 1, lane)
     fetch_inactive, bound_control = (*bit_list(decoded, "op_sel"), 0, 0)[:2]
     if not fetch_inactive:
-        other: Expr = constant(0, 32) if bound_control else Source(32, 0)
+        other: Expr = constant(32, 0) if bound_control else Source(32, 0)
         fetched = Select(32, lane_enabled(decoded, lane), fetched, other)
     return _written((Result("operand", fetched),), Scope.LANE, "permlane16")
 
@@ -129,15 +129,15 @@ def _swap(distance: int) -> Callable[[Decoded], Meaning]:
     """
 
     def meaning_of_swap(decoded: Decoded) -> Meaning:
-        partner = op("xor", 32, LANE, constant(distance, 32))
-        upper = op("ne", 1, lane_and(distance), constant(0, 32))
+        partner = op("xor", 32, LANE, constant(32, distance))
+        upper = op("ne", 1, lane_and(distance), constant(32, 0))
         bound_control = decoded.modifier("bound_ctrl") is not None
 
         def exchanged(kept: int, other: int) -> Expr:
             fetched = OtherLane(32, other, 0, partner)
             if decoded.modifier("fi") is not None:
                 return fetched
-            missing: Expr = constant(0, 32) if bound_control else Source(32, kept)
+            missing: Expr = constant(32, 0) if bound_control else Source(32, kept)
             return Select(32, lane_enabled(decoded, partner), fetched, missing)
 
         first = Select(32, upper, exchanged(0, 1), Source(32, 0))
@@ -167,8 +167,8 @@ def _reach(decoded: Decoded) -> int:
 def _permuted_lane(decoded: Decoded, address: Expr, lane: Expr) -> Expr:
     """The lane that an address in bytes names, seen from `lane`."""
     reach = _reach(decoded)
-    moved = op("add", 32, address, constant(_offset(decoded), 32))
-    number = op("and", 32, op("lshr", 32, moved, constant(2, 32)), constant(reach - 1, 32))
+    moved = op("add", 32, address, constant(32, _offset(decoded)))
+    number = op("and", 32, op("lshr", 32, moved, constant(32, 2)), constant(32, reach - 1))
     return number if reach == decoded.wave_size else op("or", 32, op("and", 32, lane, constant(32, 32)), number)
 
 
@@ -177,7 +177,7 @@ def _bpermute(decoded: Decoded) -> Meaning:
     lane = _permuted_lane(decoded, source(decoded, 1, 32), LANE)
     value: Expr = _lane_of(decoded, 2, lane)
     if "_fi_" not in decoded.mnemonic:
-        value = Select(32, lane_enabled(decoded, lane), value, constant(0, 32))
+        value = Select(32, lane_enabled(decoded, lane), value, constant(32, 0))
     return _written((Result("operand", value),), Scope.LANE, "ds_bpermute")
 
 
@@ -187,9 +187,9 @@ def _permute(decoded: Decoded) -> Meaning:
     Lanes nobody sends to get 0; of several senders the highest lane wins. The receiver looks through the senders
     from the lowest to the highest. A receiver that is disabled gets nothing.
     """
-    value: Expr = constant(0, 32)
+    value: Expr = constant(32, 0)
     for sender in range(decoded.wave_size):
-        number = constant(sender, 32)
+        number = constant(32, sender)
         receiver = _permuted_lane(decoded, _lane_of(decoded, 1, number), number)
         sends = op("and", 1, lane_enabled(decoded, number), op("eq", 1, receiver, LANE))
         value = Select(32, sends, _lane_of(decoded, 2, number), value)
@@ -244,9 +244,9 @@ def _lookup(entries: list[int]) -> Expr:
 
     def part(low: int, high: int) -> Expr:
         if len(set(entries[low:high])) == 1 or high - low == 1:
-            return constant(entries[low], 32)
+            return constant(32, entries[low])
         middle = (low + high) // 2
-        return Select(32, op("ult", 1, lane_and(31), constant(middle, 32)), part(low, middle), part(middle, high))
+        return Select(32, op("ult", 1, lane_and(31), constant(32, middle)), part(low, middle), part(middle, high))
 
     return part(0, 32)
 
@@ -263,8 +263,8 @@ def _swizzled_lane(decoded: Decoded, offset: int) -> Expr:
     if offset & 0x8000:
         return op("or", 32, lane_and(~3), table_entry(offset & 0xFF, 2, lane_and(3)))
     ands, ors, xors = offset & 31, (offset >> 5) & 31, (offset >> 10) & 31
-    masked = op("or", 32, lane_and(ands), constant(ors, 32))
-    return op("or", 32, group, op("xor", 32, masked, constant(xors, 32)))
+    masked = op("or", 32, lane_and(ands), constant(32, ors))
+    return op("or", 32, group, op("xor", 32, masked, constant(32, xors)))
 
 
 def _swizzle(decoded: Decoded) -> Meaning:
@@ -273,7 +273,7 @@ def _swizzle(decoded: Decoded) -> Meaning:
     A disabled source lane reads as 0.
     """
     lane = _swizzled_lane(decoded, swizzle_offset(decoded.modifier("offset") or "0"))
-    value = Select(32, lane_enabled(decoded, lane), _lane_of(decoded, 1, lane), constant(0, 32))
+    value = Select(32, lane_enabled(decoded, lane), _lane_of(decoded, 1, lane), constant(32, 0))
     return _written((Result("operand", value),), Scope.LANE, "ds_swizzle")
 
 

@@ -17,10 +17,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from asmevo.program.instruction import Decoded
+from asmevo.semantics.building import constant
 from asmevo.semantics.expression import Access, AccessKind, Exactness, Expr, Implicit, Loaded, Slice, Source, Space
 from asmevo.semantics.memory_names import DWORD_BITS, Width
 from asmevo.semantics.moves import DWORD, Piece, modifier_number, total
-from asmevo.semantics.operands import LANE, constant, op, resize
+from asmevo.semantics.operands import LANE, op, resize
 from asmevo.target import Target
 
 _WIDE_UNIT = 16
@@ -33,13 +34,13 @@ def lds_base(decoded: Decoded, width: Width, target: Target) -> Expr:
     bits = _LONG_M0 if target.lds.max_per_workgroup.value > _SHORT_LDS else _SHORT_M0
     start = resize(Slice(bits, Implicit(DWORD_BITS, "m0"), 0), DWORD_BITS)
     unit = DWORD if width.size <= DWORD else _WIDE_UNIT
-    lane = op("mul", DWORD_BITS, LANE, constant(unit, DWORD_BITS))
-    return total(start, constant(modifier_number(decoded, "offset"), DWORD_BITS), lane)
+    lane = op("mul", DWORD_BITS, LANE, constant(DWORD_BITS, unit))
+    return total(start, constant(DWORD_BITS, modifier_number(decoded, "offset")), lane)
 
 
 def named_lds_address(decoded: Decoded) -> Expr:
     """Where this lane's first byte goes, by the first operand; 32 bits."""
-    return total(Source(DWORD_BITS, 0), constant(modifier_number(decoded, "offset"), DWORD_BITS))
+    return total(Source(DWORD_BITS, 0), constant(DWORD_BITS, modifier_number(decoded, "offset")))
 
 
 def load_to_lds(
@@ -58,7 +59,7 @@ def load_to_lds(
                 piece.size,
                 piece.in_bounds,
                 value=value,
-                lds_address=total(base, constant(piece.start, DWORD_BITS)),
+                lds_address=total(base, constant(DWORD_BITS, piece.start)),
             )
         )
     return tuple(accesses)

@@ -33,6 +33,7 @@ import re
 from asmevo.program.decode import DecodingContext
 from asmevo.program.instruction import Decoded
 from asmevo.semantics.atomics import Atomic, atomic_named
+from asmevo.semantics.building import constant
 from asmevo.semantics.expression import (
     Access,
     AccessKind,
@@ -63,7 +64,7 @@ from asmevo.semantics.moves import (
     total,
     unsupported,
 )
-from asmevo.semantics.operands import LANE, constant, lane_and, op, resize
+from asmevo.semantics.operands import LANE, lane_and, op, resize
 
 LANE_PERMUTATIONS = ("ds_permute_b32", "ds_bpermute_b32", "ds_bpermute_fi_b32", "ds_swizzle_b32")
 
@@ -123,12 +124,12 @@ def _piece(address: Expr, size: int, context: DecodingContext) -> Piece:
     if context.target.family.value != "gfx8":
         return Piece(0, size, address)
     unit = 1 << (size - 1).bit_length()
-    aligned = op("and", DWORD_BITS, address, constant(-unit, DWORD_BITS)) if unit > 1 else address
+    aligned = op("and", DWORD_BITS, address, constant(DWORD_BITS, -unit)) if unit > 1 else address
     return Piece(0, size, aligned, op("ult", 1, aligned, Implicit(DWORD_BITS, "m0")))
 
 
 def _at(decoded: Decoded, index: int, offset: int) -> Expr:
-    return total(Source(DWORD_BITS, index), constant(offset, DWORD_BITS))
+    return total(Source(DWORD_BITS, index), constant(DWORD_BITS, offset))
 
 
 def _one(decoded: Decoded, rest: str, context: DecodingContext) -> Meaning:
@@ -198,13 +199,13 @@ def _exchange(pieces: list[Piece]) -> Meaning:
 def _conditional_exchange(decoded: Decoded) -> Meaning:
     """Two dwords, each written with 31 bits of its data where bit 31 of the data is set."""
     offset = modifier_number(decoded, "offset")
-    start = op("and", DWORD_BITS, _at(decoded, 1, offset), constant(_CONDITIONAL_EXCHANGE_ADDRESS, DWORD_BITS))
+    start = op("and", DWORD_BITS, _at(decoded, 1, offset), constant(DWORD_BITS, _CONDITIONAL_EXCHANGE_ADDRESS))
     accesses, values = [], []
     for place in (0, 1):
         old, data = Loaded(DWORD_BITS, place), Source(DWORD_BITS, 2, DWORD_BITS * place)
         number = resize(Slice(31, data, 0), DWORD_BITS)
         new = Select(DWORD_BITS, Slice(1, data, 31), number, old)
-        address = total(start, constant(DWORD * place, DWORD_BITS))
+        address = total(start, constant(DWORD_BITS, DWORD * place))
         accesses.append(Access(AccessKind.ATOMIC, Space.LDS, address, DWORD, value=data, atomic=new))
         values.append(old)
     return _meaning((Result("operand", Concat(2 * DWORD_BITS, tuple(values))),), tuple(accesses))
@@ -212,8 +213,8 @@ def _conditional_exchange(decoded: Decoded) -> Meaning:
 
 def _by_lane_number(decoded: Decoded, loads: bool) -> Meaning:
     start = resize(Slice(16, Implicit(DWORD_BITS, "m0"), 0), DWORD_BITS)
-    lane = op("shl", DWORD_BITS, LANE, constant(2, DWORD_BITS))
-    offset = constant(modifier_number(decoded, "offset"), DWORD_BITS)
+    lane = op("shl", DWORD_BITS, LANE, constant(DWORD_BITS, 2))
+    offset = constant(DWORD_BITS, modifier_number(decoded, "offset"))
     pieces = [Piece(0, DWORD, total(start, offset, lane))]
     if not loads:
         return _meaning((), store(0, STORES["b32"], pieces, Space.LDS))
@@ -225,8 +226,8 @@ def _count(decoded: Decoded, change: str, context: DecodingContext) -> Meaning:
     enabled = Implicit(context.wave_size, "exec")
     base = resize(Slice(16, Implicit(DWORD_BITS, "m0"), 0), DWORD_BITS)
     if context.target.family.value in ("gfx12", "gfx1250"):
-        base = constant(0, DWORD_BITS)
-    address = total(base, constant(modifier_number(decoded, "offset"), DWORD_BITS))
+        base = constant(DWORD_BITS, 0)
+    address = total(base, constant(DWORD_BITS, modifier_number(decoded, "offset")))
     lowest = resize(op("cttz", context.wave_size, enabled), DWORD_BITS)
     lanes = resize(op("popcount", context.wave_size, enabled), DWORD_BITS)
     old = Loaded(DWORD_BITS, 0)
@@ -251,17 +252,17 @@ def _transposed(decoded: Decoded, bits: int, elements: int) -> Meaning:
     data_bytes = elements * bits // 8
     size = max(bits // 8, 2 if bits == 6 else 1)
     column = lane_and(_GROUP - 1)
-    first_lane = op("and", DWORD_BITS, LANE, constant(-_GROUP, DWORD_BITS))
-    lane_in_row = op("lshr", DWORD_BITS, column, constant((elements - 1).bit_length(), DWORD_BITS))
-    element = op("and", DWORD_BITS, column, constant(elements - 1, DWORD_BITS))
-    first_bit = op("mul", DWORD_BITS, element, constant(bits, DWORD_BITS))
-    first_byte = op("lshr", DWORD_BITS, first_bit, constant(3, DWORD_BITS))
+    first_lane = op("and", DWORD_BITS, LANE, constant(DWORD_BITS, -_GROUP))
+    lane_in_row = op("lshr", DWORD_BITS, column, constant(DWORD_BITS, (elements - 1).bit_length()))
+    element = op("and", DWORD_BITS, column, constant(DWORD_BITS, elements - 1))
+    first_bit = op("mul", DWORD_BITS, element, constant(DWORD_BITS, bits))
+    first_byte = op("lshr", DWORD_BITS, first_bit, constant(DWORD_BITS, 3))
     if size * 8 > bits:
-        first_byte = op("umin", DWORD_BITS, first_byte, constant(data_bytes - size, DWORD_BITS))
-    offset = constant(modifier_number(decoded, "offset"), DWORD_BITS)
+        first_byte = op("umin", DWORD_BITS, first_byte, constant(DWORD_BITS, data_bytes - size))
+    offset = constant(DWORD_BITS, modifier_number(decoded, "offset"))
     accesses, values = [], []
     for place in range(elements):
-        lane = total(first_lane, constant(place * (_GROUP // elements), DWORD_BITS), lane_in_row)
+        lane = total(first_lane, constant(DWORD_BITS, place * (_GROUP // elements)), lane_in_row)
         address = total(OtherLane(DWORD_BITS, 1, 0, lane), offset, first_byte)
         accesses.append(Access(AccessKind.LOAD, Space.LDS, address, size))
         values.append(_cut(Loaded(8 * size, place), bits, first_bit, first_byte))
@@ -273,5 +274,5 @@ def _cut(loaded: Expr, bits: int, first_bit: Expr, first_byte: Expr) -> Expr:
     """`bits` bits of bytes that begin at `first_byte`, from `first_bit` on, both counted from the same place."""
     if loaded.bits == bits:
         return loaded
-    skipped = op("sub", DWORD_BITS, first_bit, op("shl", DWORD_BITS, first_byte, constant(3, DWORD_BITS)))
+    skipped = op("sub", DWORD_BITS, first_bit, op("shl", DWORD_BITS, first_byte, constant(DWORD_BITS, 3)))
     return Slice(bits, op("lshr", loaded.bits, loaded, skipped), 0)

@@ -19,6 +19,8 @@ Layouts, for M x N x K with `blocks` independent products in a wave of W lanes:
   and are not read. D: row = (W / 16) * register + lane // 16; 16-bit results fill one half of each register.
 * WMMA of gfx12: lane % 16 is the row of A (column of B); `_Wmma12` says how groups of 16 lanes share K. SWMMAC
   stores A's non-zero elements, its indices are chosen by `index_key`.
+* Dense WMMA of gfx1250: as gfx12 in a wave of 32, with a greater depth. A and B of one width have the same order along
+  K, which the product does not show; `bf16f32` reads C in f32 and rounds D to bf16.
 
 Source of all layouts: AMD matrix instruction calculator (ROCm/amd_matrix_instruction_calculator, e7603ec: its
 formulas `_coord_to_lane_eqn` and `_coord_to_*_reg_eqn`), which agrees with the MI100, MI200, MI300, RDNA3 and RDNA4
@@ -27,8 +29,8 @@ product, so only the pairing of A's and B's lanes and D's layout matter for dens
 
 Arithmetic. Integer products are exact. In which order floating-point products are added, and with how many bits
 in between, AMD does not document: the node adds them one by one, k ascending, each rounded to nearest even, and
-the meaning says "approximate". What has no entry here is left unsupported: gfx1250, xf32, block scales, f8f6f4
-of inputs of different widths.
+the meaning says "approximate". What has no entry here is left unsupported: gfx1250's sparse, scaled and f8f6f4
+products, xf32, block scales, f8f6f4 of inputs of different widths.
 """
 
 from __future__ import annotations
@@ -352,8 +354,8 @@ def _moved(places: Places, amount: int) -> Places:
 # --- WMMA and SWMMAC ----------------------------------------------------------------------------------------
 
 _WMMA = re.compile(
-    r"^v_(?P<name>wmma|swmmac)_(?P<result>f32|f16|bf16|i32)_16x16x(?P<k>\d+)_"
-    r"(?P<a>f16|bf16|iu8|iu4|fp8|bf8)(?:_(?P<b>fp8|bf8))?$"
+    r"^v_(?P<name>wmma|swmmac)_(?P<result>f32|f16|bf16|bf16f32|i32)_16x16x(?P<k>\d+)_"
+    r"(?P<a>f32|f16|bf16|iu8|iu4|fp8|bf8)(?:_(?P<b>fp8|bf8))?$"
 )
 
 
@@ -387,8 +389,8 @@ def _wmma(decoded: Decoded, context: DecodingContext) -> Meaning | None:
     found = _WMMA.match(decoded.mnemonic.removesuffix("_e64"))
     if found is None:
         return None
-    if decoded.family not in ("gfx11", "gfx12"):
-        raise UnsupportedOperandError(f"{decoded.mnemonic} on {decoded.family}")
+    if decoded.family == "gfx1250" and found["name"] == "swmmac":
+        raise UnsupportedOperandError(f"{decoded.mnemonic}: where gfx1250 keeps the elements of sparse rows is unknown")
     a_kind, b_kind = (
         _input_kind(decoded, kind, position) for position, kind in enumerate((found["a"], found["b"] or found["a"]))
     )
@@ -435,9 +437,11 @@ def _wmma11(decoded: Decoded, depth: int, kinds: tuple[str, str], result: str, s
 
 def _wmma12(decoded: Decoded, depth: int, kinds: tuple[str, str], result: str, sparse: bool) -> Expr:
     wave = decoded.wave_size
+    c_kind = "f32" if result == "bf16f32" else result
+    result = result.removesuffix("f32") or result
     slots = _wmma12_slots(wave)
     bits = kind_bits(result)
-    c_places = _result_places(slots, _Shape(16, 16, depth, 1, 0), bits, 0)
+    c_places = _result_places(slots, _Shape(16, 16, depth, 1, 0), kind_bits(c_kind), 0)
     sizes = tuple(kind_bits(kind) for kind in kinds)
     # 4-bit inputs of the shortest depth fill half of a wave of 64 only.
     short = wave == 64 and sizes[0] == 4 and depth == (32 if sparse else 16)
@@ -450,7 +454,9 @@ def _wmma12(decoded: Decoded, depth: int, kinds: tuple[str, str], result: str, s
         base = _number(decoded, "index_key") * index_bits
         indices = Tile(3, "u2", _wmma12_places(a_rule, True, True, 2, base))
     else:
-        c = _accumulator_tile(decoded, 3, result, c_places, _accumulator_sign(decoded, result))
+        if _register_bits(decoded, 1) * wave != 16 * depth * sizes[0] * (2 if short else 1):
+            raise UnsupportedOperandError(f"{decoded.text}: shape does not fit the registers")
+        c = _accumulator_tile(decoded, 3, c_kind, c_places, _accumulator_sign(decoded, result))
     a_places = _wmma12_places(a_rule, True, sparse, sizes[0], 0)
     b_places = _wmma12_places(b_rule, False, False, sizes[1], 0)
     return MatrixProduct(

@@ -379,16 +379,21 @@ def _digest(key: tuple[Any, ...]) -> str:
     return sha256(repr(key).encode()).hexdigest()[:16]
 
 
-def product_function(module: Any, node: MatrixProduct, wave: int, mode: FloatMode) -> Any:
+def product_name(node: MatrixProduct, wave: int, mode: FloatMode) -> str:
+    """The name of a product's function; the same for products that differ in their operands only."""
+    tiles = tuple(_layout(tile) for tile in (node.a, node.b, node.c, node.sparse))
+    key = (*tiles, node.slots, node.accumulator, node.result, node.saturate, wave, mode.fnuz)
+    return f"matrix.{_digest(key)}"
+
+
+def product_function(module: Any, node: MatrixProduct, wave: int, mode: FloatMode, name: str = "") -> Any:
     """void f(a, b, c, sparse, results): all pointers to 32-bit words [word][lane] of `wave` lanes.
 
     Each operand's pointer is that of its first register. Where a tile is a constant, or the product not sparse, the
     pointer is not read. `results` gets ceil(bits / 32) words a lane. Products that differ in their operands only
-    share one function of the module.
+    share one function of the module, which is called `name` or after what it computes.
     """
-    tiles = tuple(_layout(tile) for tile in (node.a, node.b, node.c, node.sparse))
-    key = (*tiles, node.slots, node.accumulator, node.result, node.saturate, wave, mode.fnuz)
-    name = f"matrix.{_digest(key)}"
+    name = name or product_name(node, wave, mode)
     return module.globals.get(name) or _product_function(module, name, node, wave, mode)
 
 

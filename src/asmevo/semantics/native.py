@@ -17,11 +17,14 @@ from asmevo.semantics import slow_path
 
 @cache
 def _machine(level: int) -> Any:
+    return _fresh_machine(level)
+
+
+@cache
+def _target() -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=_features(), opt=level, jit=True
-    )
+    return llvm.Target.from_default_triple()
 
 
 @cache
@@ -62,14 +65,12 @@ def load(code: bytes) -> Any:
     `get_function_address(name)` gives a function's address.
     """
     slow_path.install()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _fresh_machine())
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _fresh_machine(0))
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     return engine
 
 
-def _fresh_machine() -> Any:
-    """The engine takes ownership of its machine."""
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=_features(), opt=0, jit=True
-    )
+def _fresh_machine(level: int) -> Any:
+    """A machine of one's own: an engine takes ownership."""
+    return _target().create_target_machine(cpu=llvm.get_host_cpu_name(), features=_features(), opt=level, jit=True)

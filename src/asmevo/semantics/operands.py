@@ -23,6 +23,7 @@ from functools import cache
 
 from asmevo.program.instruction import Decoded, Operand
 from asmevo.program.registers import RegisterFile
+from asmevo.semantics.building import constant
 from asmevo.semantics.constants import (
     WIDTH_FORMAT,
     constant_value,
@@ -37,7 +38,6 @@ from asmevo.semantics.constants import (
 from asmevo.semantics.expression import (
     FORMATS,
     Concat,
-    Const,
     Expr,
     Implicit,
     Op,
@@ -51,11 +51,6 @@ from asmevo.semantics.expression import (
 # --- small builders -----------------------------------------------------------------------------------------
 
 LANE = Implicit(32, "lane")
-
-
-def constant(value: int, bits: int) -> Const:
-    """`value` modulo 2**bits."""
-    return Const(bits, value & ((1 << bits) - 1))
 
 
 def op(name: str, bits: int, *args: Expr, format: str = "") -> Op:
@@ -81,13 +76,13 @@ def both(first: Expr | None, second: Expr | None) -> Expr | None:
 
 def lane_and(mask: int) -> Expr:
     """Bits of this lane's number; 32 bits."""
-    return op("and", 32, LANE, constant(mask, 32))
+    return op("and", 32, LANE, constant(32, mask))
 
 
 def table_entry(packed: int, entry_bits: int, place: Expr) -> Expr:
     """Entry `place` (32 bits) of a table of 32 bits packed into one number, lowest first; 32 bits."""
-    amount = op("mul", 32, place, constant(entry_bits, 32))
-    return op("and", 32, op("lshr", 32, constant(packed, 32), amount), constant((1 << entry_bits) - 1, 32))
+    amount = op("mul", 32, place, constant(32, entry_bits))
+    return op("and", 32, op("lshr", 32, constant(32, packed), amount), constant(32, (1 << entry_bits) - 1))
 
 
 # --- modifiers ----------------------------------------------------------------------------------------------
@@ -107,11 +102,6 @@ def source_position(decoded: Decoded, index: int) -> int:
 def is_dpp(decoded: Decoded) -> bool:
     """Whether source 0 comes from another lane."""
     return any(m.name in ("row_mask", "bank_mask", "dpp8") for m in decoded.modifiers)
-
-
-def is_sdwa(decoded: Decoded) -> bool:
-    """Whether sources and result are bytes or words of registers."""
-    return any(m.name in ("src0_sel", "dst_sel") for m in decoded.modifiers)
 
 
 def is_packed(decoded: Decoded) -> bool:
@@ -145,11 +135,11 @@ class _Selection:
 
 
 def _less(a: Expr, limit: int) -> Expr:
-    return op("ult", 1, a, constant(limit, 32))
+    return op("ult", 1, a, constant(32, limit))
 
 
 def _plus(amount: int) -> Expr:
-    return op("add", 32, LANE, constant(amount, 32))
+    return op("add", 32, LANE, constant(32, amount))
 
 
 def _row_selection(name: str, amount: int) -> _Selection | None:
@@ -157,31 +147,31 @@ def _row_selection(name: str, amount: int) -> _Selection | None:
     if name == "row_shl":
         return _Selection(_plus(amount), _less(in_row, 16 - amount))
     if name == "row_shr":
-        return _Selection(_plus(-amount), op("ule", 1, constant(amount, 32), in_row))
+        return _Selection(_plus(-amount), op("ule", 1, constant(32, amount), in_row))
     if name == "row_ror":
-        turned = op("and", 32, _plus(-amount), constant(15, 32))
+        turned = op("and", 32, _plus(-amount), constant(32, 15))
         return _Selection(op("or", 32, row, turned))
     if name in ("row_newbcast", "row_share"):
-        return _Selection(op("or", 32, row, constant(amount, 32)))
+        return _Selection(op("or", 32, row, constant(32, amount)))
     if name == "row_xmask":
-        return _Selection(op("xor", 32, LANE, constant(amount, 32)))
+        return _Selection(op("xor", 32, LANE, constant(32, amount)))
     if name == "row_mirror":
-        return _Selection(op("xor", 32, LANE, constant(15, 32)))
+        return _Selection(op("xor", 32, LANE, constant(32, 15)))
     if name == "row_half_mirror":
-        return _Selection(op("xor", 32, LANE, constant(7, 32)))
+        return _Selection(op("xor", 32, LANE, constant(32, 7)))
     if name == "row_bcast":
         block = 16 if amount == 15 else 32
-        last = op("sub", 32, lane_and(~(block - 1)), constant(1, 32))
-        return _Selection(last, op("ule", 1, constant(block, 32), LANE))
+        last = op("sub", 32, lane_and(~(block - 1)), constant(32, 1))
+        return _Selection(last, op("ule", 1, constant(32, block), LANE))
     return None
 
 
 def _wave_selection(name: str, wave_size: int) -> _Selection | None:
-    last = constant(wave_size - 1, 32)
+    last = constant(32, wave_size - 1)
     if name == "wave_shl":
         return _Selection(_plus(1), op("ult", 1, LANE, last))
     if name == "wave_shr":
-        return _Selection(_plus(-1), op("ult", 1, constant(0, 32), LANE))
+        return _Selection(_plus(-1), op("ult", 1, constant(32, 0), LANE))
     if name == "wave_rol":
         return _Selection(op("and", 32, _plus(1), last))
     if name == "wave_ror":
@@ -211,7 +201,7 @@ def _fetches_inactive(decoded: Decoded) -> bool:
 def lane_enabled(decoded: Decoded, lane: Expr) -> Expr:
     """EXEC's bit of a lane, taken modulo the wave size; 1 bit."""
     wave = decoded.wave_size
-    number = op("and", 32, lane, constant(wave - 1, 32))
+    number = op("and", 32, lane, constant(32, wave - 1))
     return Slice(1, op("lshr", wave, Implicit(wave, "exec"), resize(number, wave)), 0)
 
 
@@ -231,7 +221,7 @@ def dpp_source(decoded: Decoded, index: int, bits: int, low: int) -> Expr:
     """Bits of printed operand `index` in the lane that DPP selects, 0 where there is none."""
     fetched = OtherLane(bits, index, low, _dpp_selection(decoded).lane)
     valid = _dpp_valid(decoded)
-    return fetched if valid is None else Select(bits, valid, fetched, constant(0, bits))
+    return fetched if valid is None else Select(bits, valid, fetched, constant(bits, 0))
 
 
 @cache
@@ -247,7 +237,7 @@ def lane_writes(decoded: Decoded) -> Expr | None:
     for name, shift in (("row_mask", 4), ("bank_mask", 2)):
         mask = int(decoded.modifier(name) or "0xf", 0)
         if mask != 15:
-            place = op("and", 32, op("lshr", 32, LANE, constant(shift, 32)), constant(3, 32))
+            place = op("and", 32, op("lshr", 32, LANE, constant(32, shift)), constant(32, 3))
             condition = both(condition, Slice(1, table_entry(mask, 1, place), 0))
     if not _reads_zero(decoded):
         condition = both(condition, _dpp_valid(decoded))
@@ -279,7 +269,7 @@ def _special_value(operand: Operand, bits: int, wave_size: int) -> Expr | None:
         return resize(Implicit(64, name.removeprefix("src_")), bits)
     if name in ("src_vccz", "src_execz"):
         mask = Implicit(wave_size, name.removeprefix("src_").removesuffix("z"))
-        return resize(op("eq", 1, mask, constant(0, wave_size)), bits)
+        return resize(op("eq", 1, mask, constant(wave_size, 0)), bits)
     return None
 
 
@@ -297,8 +287,8 @@ def raw(decoded: Decoded, index: int, bits: int, format: str = "", high: bool | 
         high = bits == 16 and (operand.half == "h" if operand.half else _op_sel(decoded, position) == 1)
     if operand.registers is None:
         if high and is_literal(unmarked(operand.text)):
-            return constant(constant_value(decoded, operand.text, 32) >> 16, bits)
-        return constant(constant_value(decoded, operand.text, bits, format), bits)
+            return constant(bits, constant_value(decoded, operand.text, 32) >> 16)
+        return constant(bits, constant_value(decoded, operand.text, bits, format))
     low = 16 if high else 0
     part = decoded.modifier(f"src{position}_sel")
     if part is not None:
@@ -345,12 +335,12 @@ def packed_source(decoded: Decoded, index: int, half: int, bits: int = 16, forma
     value: Expr
     if operand.registers is None:
         if bits == 16:
-            value = constant(packed_constant(decoded, operand.text, format) >> 16 * place, 16)
+            value = constant(16, packed_constant(decoded, operand.text, format) >> 16 * place)
         else:
             # Compilers always read the lower one; what the upper one would give is not documented.
             if place:
                 raise UnsupportedOperandError(f"{decoded.text}: upper half of a 32-bit constant")
-            value = constant(constant_value(decoded, operand.text, bits, format), bits)
+            value = constant(bits, constant_value(decoded, operand.text, bits, format))
     elif position == 0 and is_dpp(decoded):
         value = dpp_source(decoded, index, bits, bits * place)
     elif operand.registers.bits < bits * (place + 1) or _scalar_serves_both(decoded, operand, bits):
@@ -378,7 +368,7 @@ def shaped(decoded: Decoded, value: Expr, format: str) -> Expr:
     for name, amount in decoded.modifiers:
         factor = _OMOD.get((name, amount))
         if factor is not None and format:
-            other = constant(float_bits(factor, format), value.bits)
+            other = constant(value.bits, float_bits(factor, format))
             value = op("fmul", value.bits, value, other, format=format)
     if format and decoded.modifier("clamp") is not None:
         value = op("fclamp", value.bits, value, format=format)
@@ -420,7 +410,7 @@ def saturated(value: Expr, bits: int, signed: bool) -> Expr:
     wide = max(2 * bits, value.bits) + 4
     exact = _exact(value, wide, signed) if value.bits <= bits or isinstance(value, Op) else resize(value, wide, True)
     low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
-    bounded = op("smin", wide, op("smax", wide, exact, constant(low, wide)), constant(high, wide))
+    bounded = op("smin", wide, op("smax", wide, exact, constant(wide, low)), constant(wide, high))
     return Slice(bits, bounded, 0)
 
 
@@ -448,14 +438,14 @@ def _sdwa_result(decoded: Decoded, index: int, value: Expr, part: str) -> Expr:
     above = 32 - low - width
     parts: list[Expr] = []
     if low:
-        parts.append(Source(low, index) if unused == "UNUSED_PRESERVE" else constant(0, low))
+        parts.append(Source(low, index) if unused == "UNUSED_PRESERVE" else constant(low, 0))
     parts.append(placed)
     if above and unused == "UNUSED_PRESERVE":
         parts.append(Source(above, index, low + width))
     elif above and unused == "UNUSED_SEXT":
         parts.append(Slice(above, resize(Slice(1, placed, width - 1), above, signed=True), 0))
     elif above:
-        parts.append(constant(0, above))
+        parts.append(constant(above, 0))
     return Concat(32, tuple(parts))
 
 

@@ -92,6 +92,11 @@ def _twice(name: str, format: str) -> _Packed:
     return _Packed(formula, 16, format)
 
 
+def _sum_then(name: str) -> _Packed:
+    """The sum of two operands, and the third (gfx1250)."""
+    return _Packed(lambda a, b, c: Op(16, name, (Op(16, "add", (a, b)), c)))
+
+
 def _shift(name: str) -> _Packed:
     """Reversed operands; the amount counts modulo 16."""
     return _Packed(lambda amount, value: op(name, 16, value, op("and", 16, amount, Const(16, 15))))
@@ -120,6 +125,8 @@ def _packed_table() -> dict[str, _Packed]:
             f"v_pk_max_{letter}16": _plain(f"{sign}max"),
             f"v_pk_min3_{letter}16": _twice(f"{sign}min", ""),
             f"v_pk_max3_{letter}16": _twice(f"{sign}max", ""),
+            f"v_pk_add_min_{letter}16": _sum_then(f"{sign}min"),
+            f"v_pk_add_max_{letter}16": _sum_then(f"{sign}max"),
         }
     for format, bits in (("f16", 16), ("bf16", 16), ("f32", 32)):
         table |= {

@@ -23,6 +23,7 @@ from asmevo.program.decode import DecodingContext
 from asmevo.program.instruction import Decoded
 from asmevo.semantics.atomics import Atomic, atomic_named
 from asmevo.semantics.buffer_resource import scalar_size
+from asmevo.semantics.building import constant
 from asmevo.semantics.expression import (
     Access,
     Control,
@@ -47,7 +48,7 @@ from asmevo.semantics.moves import (
     total,
     unsupported,
 )
-from asmevo.semantics.operands import constant, op, raw, resize
+from asmevo.semantics.operands import op, raw, resize
 
 _HINTS = ("s_dcache_", "s_gl1_inv", "s_prefetch_", "s_buffer_prefetch_", "s_atc_probe")
 _CLOCKS = ("s_memtime", "s_memrealtime")
@@ -105,7 +106,7 @@ def _pieces(decoded: Decoded, size: int, buffer: bool, context: DecodingContext,
     starts = range(0, size, DWORD) if split and size > DWORD else (0,)
     pieces = []
     for start in starts:
-        place = total(offset, constant(start, ADDRESS_BITS))
+        place = total(offset, constant(ADDRESS_BITS, start))
         address = _aligned(total(base, place), size)
         pieces.append(Piece(start, size // len(starts), address, op("ult", 1, place, limit)))
     return pieces
@@ -113,13 +114,13 @@ def _pieces(decoded: Decoded, size: int, buffer: bool, context: DecodingContext,
 
 def _offset(decoded: Decoded, size: int) -> Expr:
     """Immediate and SGPR offset together; 64 bits."""
-    immediate = constant(modifier_number(decoded, "offset"), ADDRESS_BITS)
+    immediate = constant(ADDRESS_BITS, modifier_number(decoded, "offset"))
     operand = decoded.operands[2]
     if operand.registers is None:
         return total(raw(decoded, 2, ADDRESS_BITS), immediate)
     register = resize(Source(32, 2), ADDRESS_BITS)
     if decoded.modifier("scale_offset") is not None:
-        register = op("mul", ADDRESS_BITS, register, constant(size, ADDRESS_BITS))
+        register = op("mul", ADDRESS_BITS, register, constant(ADDRESS_BITS, size))
     return total(register, immediate)
 
 
@@ -127,4 +128,4 @@ def _aligned(address: Expr, size: int) -> Expr:
     unit = min(size, DWORD)
     if unit == 1:
         return address
-    return op("and", ADDRESS_BITS, address, constant(-unit, ADDRESS_BITS))
+    return op("and", ADDRESS_BITS, address, constant(ADDRESS_BITS, -unit))

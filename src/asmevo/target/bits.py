@@ -15,10 +15,6 @@ def mask(width: int) -> int:
     return (1 << width) - 1
 
 
-def width_of(parts: Sequence[Part]) -> int:
-    return sum(width for _, width in parts)
-
-
 def pack(value: int, parts: Sequence[Part]) -> int:
     word = 0
     for bit, width in parts:

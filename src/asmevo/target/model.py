@@ -113,15 +113,27 @@ class DepctrFacts(Frozen):
     fields: Fact[dict[str, tuple[int, int]]]
 
 
+class LegacyWaitFacts(Frozen):
+    """An old wait instruction that the target still takes but that waits for everything.
+
+    `fields`: what its immediate meant where it was at home, by the old counter; `counters`: the counters that now
+    count what an old one did.
+    """
+
+    fields: Fact[dict[str, Parts]]
+    counters: Fact[dict[str, tuple[str, ...]]]
+
+
 class WaitFacts(Frozen):
     """`loads_write_in_order`: whether vector memory loads write registers in the order that they are counted
-    in.
+    in. `legacy` is s_waitcnt on targets where every counter has a wait instruction of its own.
     """
 
     loads_write_in_order: Fact[bool]
     counters: dict[str, WaitCounter]
     instructions: dict[str, Fact[dict[str, Parts]]]
     depctr: DepctrFacts | None = None
+    legacy: LegacyWaitFacts | None = None
 
 
 class LatencyClass(Frozen):
@@ -289,6 +301,18 @@ class Target(TargetSections):
         counters = self.wait.counters
         values = {counter: bits.unpack(imm, parts) for counter, parts in self._wait_fields(name).items()}
         return {c: value if value < counters[c].maximum.value else None for c, value in values.items()}
+
+    def decode_legacy_wait(self, imm: int) -> dict[str, int]:
+        """What an old s_waitcnt means in this target's counters; those it leaves alone are missing."""
+        legacy = self.wait.legacy
+        if legacy is None:
+            raise ValueError(f"{self.name} has no legacy wait instruction")
+        found = {}
+        for old, parts in legacy.fields.value.items():
+            value = bits.unpack(imm, parts)
+            if value < bits.mask(sum(width for _, width in parts)):
+                found.update(dict.fromkeys(legacy.counters.value[old], value))
+        return found
 
     def _default_wait(self) -> str | None:
         """The instruction that waits for several counters at once on targets before gfx12."""

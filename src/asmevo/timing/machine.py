@@ -16,7 +16,7 @@ Target.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -147,6 +147,9 @@ class Profile:
     shared_port: Port | None = None
     same_accumulator: int = 0
     destination: int = 0
+    to_execute: int = 0
+    writes_scalar: bool = False
+    waits_for_memory_read: bool = False
 
 
 class Machine:
@@ -169,6 +172,7 @@ class Machine:
         self.interval = self.issue.cycles
         self.two_clocks = "valu_issue_to_execute" in target.timing
         self.queues = {stream: self._queue(stream) for stream in Stream if self.two_clocks}
+        self._scalar_read = self.cost("salu_reads_sgpr_to_execute", "")
         self._profiles: dict[Decoded, Profile] = {}
 
     def cost(self, name: str, reason: str) -> Cost | None:
@@ -193,8 +197,24 @@ class Machine:
         """The timing of an encoding; memoised."""
         found = self._profiles.get(decoded)
         if found is None:
-            found = self._profiles[decoded] = self._make(decoded)
+            found = self._profiles[decoded] = self._complete(self._make(decoded))
         return found
+
+    def _complete(self, profile: Profile) -> Profile:
+        """Adds what does not depend on the kind of instruction but on its operands and its queue."""
+        queue = self.queues.get(profile.stream)
+        return replace(
+            profile,
+            to_execute=self._to_execute(profile, queue) if queue is not None else 0,
+            writes_scalar=any(SCALAR_RESULTS >> unit & 1 for unit in profile.writes),
+            waits_for_memory_read=profile.decoded.mnemonic == "s_nop",
+        )
+
+    def _to_execute(self, profile: Profile, queue: Queue) -> int:
+        reads_scalar = any(SCALAR_RESULTS >> unit & 1 for unit in profile.reads)
+        if profile.port in (Port.SALU, Port.SMEM) and reads_scalar and self._scalar_read is not None:
+            return self._scalar_read.cycles
+        return queue.to_execute
 
     def _queue(self, stream: Stream) -> Queue | None:
         names = {Stream.VALU: "valu", Stream.SALU: "salu", Stream.LDS: "lds", Stream.VMEM: "vmem"}

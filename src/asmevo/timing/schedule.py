@@ -16,7 +16,7 @@ Results of memory instructions are no links: the hardware does not wait for them
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -63,6 +63,9 @@ class Recent(NamedTuple):
     back: int
 
 
+_FORWARDED = 3
+"""A scalar result is forwarded to the instructions up to this far behind its producer."""
+
 VALU_HISTORY, TRANS_HISTORY, SALU_HISTORY = range(3)
 _HISTORIES = {"VALU_DEP": VALU_HISTORY, "TRANS32_DEP": TRANS_HISTORY}
 
@@ -82,6 +85,7 @@ class Step:
     stream: int
     queue: Queue | None
     held: bool
+    to_execute: int
     occupancy: int
     hold: int
     shared_port: int
@@ -112,14 +116,15 @@ class Step:
 class _Place:
     """One instruction on the path before linking."""
 
+    slot: int
     instruction: Instruction
     profile: Profile
     taken: bool
     producers: dict[tuple[int, int], None] = field(default_factory=dict)
     readers: dict[int, None] = field(default_factory=dict)
     delays: list[Recent] = field(default_factory=list)
-    fixed: dict[Link, None] = field(default_factory=dict)
-    drains: int | None = None
+    sources: dict[Link, None] = field(default_factory=dict)
+    first_vector: bool = False
 
 
 def schedule(
@@ -134,11 +139,11 @@ class _Linker:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._writer: dict[int, int] = {}
-        self._memory_reader: dict[int, list[int]] = {}
         self._places: list[_Place] = []
         self._pending: dict[int, list[Recent]] = {}
         self._rules = _rules_of(machine)
         self._drains = _Drains(machine)
+        self._order = _Order(machine)
 
     def stretch(
         self, instructions: Sequence[Instruction], taken: Sequence[bool], repeats: bool
@@ -149,7 +154,7 @@ class _Linker:
             if profile.delays is not None:
                 self._announce(profile.delays)
             elif instruction.mnemonic != "s_delay_alu":
-                place = _Place(instruction, profile, goes)
+                place = _Place(len(self._places), instruction, profile, goes)
                 self._take_delays(place)
                 self._places.append(place)
         here = range(first, len(self._places))
@@ -174,25 +179,76 @@ class _Linker:
 
     def _link(self, slot: int, place: _Place) -> None:
         profile = place.profile
-        writer, readers = self._writer, self._memory_reader
+        writer = self._writer
         for unit in profile.reads:
             if unit in writer:
                 place.producers[writer[unit], unit] = None
-        if profile.writes and readers:
-            for unit in profile.writes:
-                for reader in readers.get(unit, ()):
-                    place.readers[reader] = None
-                readers.pop(unit, None)
+        for link in self._order.links(profile):
+            place.sources[link] = None
+        for link in self._drains.links(profile):
+            place.sources[link] = None
         for unit in profile.writes:
             writer[unit] = slot
-        if profile.port is Port.VMEM:
-            for unit in profile.reads:
-                readers.setdefault(unit, []).append(slot)
-        for link in self._drains.links(profile):
-            place.fixed[link] = None
-        if profile.port is Port.END:
-            place.drains = self._drains.last_vector
+        place.first_vector |= profile.port in _VECTOR_PORTS and self._drains.last_vector is None
+        self._order.pass_by(slot, profile)
         self._drains.pass_by(slot, profile)
+
+
+class _Order:
+    """Orders between an instruction and earlier ones of other units that have not executed yet.
+
+    Each unit executes in order, so the latest instruction of a unit stands for all of it; only registers that
+    are still to be read (overwritten next) need one entry for each register.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        cost = machine.cost
+        self._after_vector = {
+            Port.VMEM: cost("vmem_after_valu_execute", "vmem after valu"),
+            Port.LDS: cost("lds_after_valu_execute", "lds after valu"),
+            Port.END: cost("end_after_valu_execute", "end after valu"),
+        }
+        self._memory_read = cost("vmem_sources_read", "vmem reads source")
+        self._scalar_before_write = cost("salu_before_valu_scalar_write", "valu scalar result after salu")
+        self._vector_read = cost("valu_reads_sgpr", "valu reads source")
+        self._latest: dict[Port, int] = {}
+        self._memory_readers: dict[int, list[tuple[int, Cost]]] = {}
+        self._scalar_readers: dict[int, int] = {}
+        self._memory: tuple[int, Cost] | None = None
+
+    def links(self, profile: Profile) -> Iterator[Link]:
+        """What has to have executed before an instruction of this profile issues."""
+        after_vector = self._after_vector.get(profile.port)
+        if after_vector is not None and Port.VALU in self._latest:
+            yield Link(self._latest[Port.VALU], *after_vector)
+        if profile.waits_for_memory_read and self._memory is not None:
+            yield Link(self._memory[0], *self._memory[1])
+        if profile.port in _VECTOR_PORTS:
+            for unit in profile.writes:
+                for slot, read in self._memory_readers.pop(unit, ()):
+                    yield Link(slot, *read)
+            if profile.writes_scalar and Port.SALU in self._latest and self._scalar_before_write is not None:
+                yield Link(self._latest[Port.SALU], *self._scalar_before_write)
+        elif profile.port is Port.SALU and self._vector_read is not None:
+            for unit in profile.writes:
+                if unit in self._scalar_readers:
+                    yield Link(self._scalar_readers[unit], *self._vector_read)
+
+    def pass_by(self, slot: int, profile: Profile) -> None:
+        if profile.port in _VECTOR_PORTS:
+            self._latest[Port.VALU] = slot
+            for unit in profile.reads:
+                if SCALAR_RESULTS >> unit & 1:
+                    self._scalar_readers[unit] = slot
+        elif profile.port is Port.SALU:
+            self._latest[Port.SALU] = slot
+            for unit in profile.writes:
+                self._scalar_readers.pop(unit, None)
+        elif profile.port is Port.VMEM and self._memory_read is not None:
+            read = Cost(self._memory_read.cycles + profile.occupancy.cycles, self._memory_read.cause)
+            self._memory = (slot, read)
+            for unit in profile.reads:
+                self._memory_readers.setdefault(unit, []).append((slot, read))
 
 
 class _Drains:
@@ -216,9 +272,8 @@ class _Drains:
         if kind in machine.target.latency:
             fact = machine.target.latency[kind].result
             return Cost(int(fact.value), Cause(cause.reason, fact.known))
-        queue = machine.queues.get(Stream.SALU if name.startswith("sa_") else Stream.VALU)
         unit = machine.target.latency["salu" if name.startswith("sa_") else "valu"]
-        return Cost((queue.to_execute if queue is not None else 0) + int(unit.result.value), cause)
+        return Cost(int(unit.result.value), cause)
 
     def links(self, profile: Profile) -> list[Link]:
         """A field's value is how many instructions of its kind may still be under way."""
@@ -240,7 +295,7 @@ class _Drains:
         if profile.port in _VECTOR_PORTS:
             latest["va_vdst"].append(slot)
             latest["va_ssrc"].append(slot)
-            if any(SCALAR_RESULTS >> unit & 1 for unit in profile.writes):
+            if profile.writes_scalar:
                 vcc_only = all(
                     not SCALAR_RESULTS >> unit & 1 or LANE_MASKS >> unit & 1 for unit in profile.writes
                 )
@@ -262,22 +317,10 @@ class _Rules:
         self._lane_mask = cost("valu_vcc_to_valu", "dependency valu")
         self._scalar_to_valu = cost("valu_sgpr_to_valu", "dependency valu")
         self._scalar_to_branch = cost("salu_scc_to_branch", "dependency salu")
-        self._overwrite = cost("valu_overwrites_vmem_source", "vmem reads source")
+        self._first_vector = cost("first_valu_of_wave", "first valu")
         self._entry = cost("immediate_after_other", "issue immediate")
         self._two_pass = cost("delay_alu_valu_dep_two_pass", "delay_alu valu")
         self._one_pass = cost("delay_alu_valu_dep", "delay_alu valu")
-        self._after_vector = [
-            (port, found)
-            for port, name, reason in (
-                (Port.VMEM, "vmem_after_valu_issue", "vmem after valu"),
-                (Port.LDS, "lds_after_valu_issue", "lds after valu"),
-            )
-            if (found := cost(name, reason)) is not None
-        ]
-        end, queue = cost("end_after_valu", "end after valu"), machine.queues.get(Stream.VALU)
-        self._end = (
-            Cost(end.cycles - queue.to_execute, end.cause) if end is not None and queue is not None else None
-        )
         self._after_scalar_write = cost("valu_sgpr_to_salu_issue", "salu after valu scalar result")
 
     def step(self, slot: int, places: Sequence[_Place]) -> Step:
@@ -287,7 +330,7 @@ class _Rules:
         taken = self._branch(place)
         entry = self._entry if profile.immediate else None
         results, issued = self._links(place, places)
-        sources = self._sources(place)
+        sources = tuple(place.sources)
         after = self._afters.get(profile)
         if after is None:
             after = self._afters[profile] = self._after(profile)
@@ -301,6 +344,7 @@ class _Rules:
             stream=int(profile.stream),
             queue=queue,
             held=bool((queue is None and results) or issued or sources or place.delays or profile.waits),
+            to_execute=self._to_execute(place),
             occupancy=profile.occupancy.cycles,
             hold=profile.hold or machine.interval,
             shared_port=int(profile.shared_port) if profile.shared_port is not None else -1,
@@ -327,6 +371,15 @@ class _Rules:
             profile=profile,
         )
 
+    def _to_execute(self, place: _Place) -> int:
+        """Cycles from issue to execution when nothing is in the way."""
+        profile = place.profile
+        if profile.port is Port.SALU and any(slot >= place.slot - _FORWARDED for slot, _ in place.producers):
+            queue = self._machine.queues.get(Stream.SALU)
+            return queue.to_execute if queue is not None else 0
+        extra = self._first_vector if place.first_vector else None
+        return profile.to_execute + (extra.cycles if extra is not None else 0)
+
     def _branch(self, place: _Place) -> Cost | None:
         """Cycles from a branch to the next instruction."""
         if place.profile.port is not Port.BRANCH:
@@ -339,7 +392,7 @@ class _Rules:
     def _links(self, place: _Place, places: Sequence[_Place]) -> tuple[tuple[Link, ...], tuple[Link, ...]]:
         """Register dependences on execution, and those on issue (both empty for most immediates)."""
         results: dict[int, Link] = {}
-        issued: dict[int, Link] = {link.slot: link for link in place.fixed}
+        issued: dict[int, Link] = {}
         for slot, unit in place.producers:
             producer = places[slot].profile
             if producer.port in _MEMORY_PORTS:
@@ -366,22 +419,12 @@ class _Rules:
                 return self._scalar_to_valu
         return producer.result
 
-    def _sources(self, place: _Place) -> tuple[Link, ...]:
-        """What has to have executed before this issues."""
-        if place.drains is not None and self._end is not None:
-            return (Link(place.drains, *self._end),)
-        if self._overwrite is None or place.profile.port not in _VECTOR_PORTS:
-            return ()
-        return tuple(Link(slot, *self._overwrite) for slot in place.readers)
-
     def _after(self, profile: Profile) -> tuple[After, ...]:
         if profile.port not in _VECTOR_PORTS:
             return ()
-        found = [After(int(port), *cost) for port, cost in self._after_vector]
-        writes_scalar = any(SCALAR_RESULTS >> unit & 1 for unit in profile.writes)
-        if writes_scalar and self._after_scalar_write is not None:
-            found += [After(int(Port.SALU), *self._after_scalar_write)]
-        return tuple(found)
+        if profile.writes_scalar and self._after_scalar_write is not None:
+            return (After(int(Port.SALU), *self._after_scalar_write),)
+        return ()
 
     def _history(self, profile: Profile) -> tuple[int, int, Cause] | None:
         """(history, cycles until s_delay_alu lets a dependent go, cause)."""

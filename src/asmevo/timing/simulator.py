@@ -24,6 +24,7 @@ _LONG_AGO = -(1 << 30)
 _LONGEST_PERIOD = 3
 _PORTS = len(Port)
 _MATRIX = int(Port.MATRIX)
+_BEHIND_MATRIX = (int(Port.MATRIX), int(Port.SALU))
 
 StallKey = tuple[int, int, Cause]
 """Slot that waited, slot it waited for (-1: none), why."""
@@ -349,8 +350,9 @@ class Simulator:
         self._matrix_ends.append((start + step.occupancy, step.slot))
         if len(self._matrix_ends) >= depth:
             end, slot = self._matrix_ends[-depth]
-            if end + release.cycles > wave.next:
-                wave.next, wave.next_cause, wave.last_slot = end + release.cycles, release.cause, slot
+            freed = (end + release.cycles, release.cause, slot)
+            for port in _BEHIND_MATRIX:
+                wave.after[port] = freed
 
     def _start(self, wave: Wave, step: Step, time: int) -> int:
         """When a step that issues at `time` executes; takes its engine and its place in the queue."""
@@ -360,7 +362,7 @@ class Simulator:
             self._engine_free[engine] = time + step.occupancy
             self._engine_owner[engine] = (step.slot, step.busy)
             return time
-        start: int = time + queue.to_execute
+        start: int = time + step.to_execute
         why: Cause | None = None
         whom = step.slot
         entries = self._queues[step.stream]
@@ -385,7 +387,7 @@ class Simulator:
         other.
         """
         queue = step.queue
-        issue = start - (queue.to_execute if queue is not None else 0)
+        issue = start - (step.to_execute if queue is not None else 0)
         for counter, group, latency, path, transfer in step.returns:
             end = issue + latency.cycles
             if transfer:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Kernel
@@ -41,20 +42,29 @@ class Issue:
 
 @dataclass(frozen=True, slots=True)
 class TracedWave:
-    """One wave on SIMD `simd`; `start` is the cycle at which it was launched."""
+    """One wave on SIMD `simd`; `start` is the cycle at which it was launched.
+
+    `executes`: for each issue the cycle of its execute packet, None where there is none or it is unknown.
+    """
 
     slot: int
     simd: int
     start: int
     issues: tuple[Issue, ...]
+    executes: tuple[int | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One capture. `entry` is the virtual address of the kernel's first instruction in `code_object`."""
+    """One capture. `entry` is the virtual address of the kernel's first instruction in `code_object`.
+
+    `source` tells captures of one version of the collection apart; `run` names the capture.
+    """
 
     target: str
     kernel: str
+    run: str
+    source: str
     code_object: str
     entry: int
     unit: int
@@ -65,12 +75,17 @@ class Trace:
 class Agreement:
     """Issue gaps compared: all, exactly predicted, and within one clock unit; `misses` by what preceded what.
 
-    `traced` and `predicted` hold the cycles of each run of compared gaps, for rank comparisons.
+    `executes` counts the execute times compared (issue to execute), `executes_exact` those predicted exactly.
+    `traced` and `predicted` hold the cycles of each run of compared gaps, for rank comparisons; `wave_errors`
+    how far the compared gaps of each wave are off together, as a share of the wave's whole time.
     """
 
     gaps: int = 0
     exact: int = 0
     close: int = 0
+    executes: int = 0
+    executes_exact: int = 0
+    wave_errors: list[float] = field(default_factory=list)
     misses: Counter[tuple[str, str, int, int]] = field(default_factory=Counter)
     traced: list[int] = field(default_factory=list)
     predicted: list[int] = field(default_factory=list)
@@ -86,13 +101,16 @@ def read_trace(path: Path) -> Trace:
     with gzip.open(path, "rt") as file:
         lines = [json.loads(line) for line in file]
     head, rest = lines[0], lines[1:]
-    waves = tuple(
-        TracedWave(
-            wave["wave"], wave.get("simd", 0), wave["start"], tuple(Issue(*issue) for issue in wave["issues"])
-        )
-        for wave in rest
-    )
-    return Trace(head["target"], head["kernel"], head["object"], head["entry_pc"], head["cycle_unit"], waves)
+    return Trace(
+        head["target"], head["kernel"], head["run"], f"{head['source_commit']} se{head['se']}",
+        head["object"], head["entry_pc"], head["cycle_unit"], tuple(map(_traced_wave, rest)),
+    )  # fmt: skip
+
+
+def _traced_wave(line: dict[str, Any]) -> TracedWave:
+    issues = tuple(Issue(*issue) for issue in line["issues"])
+    executes = tuple(line.get("exec") or [None] * len(issues))
+    return TracedWave(line["wave"], line.get("simd", 0), line["start"], issues, executes)
 
 
 def replay(trace: Trace, kernel: Kernel) -> Agreement:
@@ -132,7 +150,8 @@ def _replay_together(
     simulator = Simulator(machine, [(steps, False, 1)], len(waves), 1, 0, given)
     simulator.run()
     for number, wave in enumerate(waves):
-        times = [simulator.waves[number].issued[step.slot] for step in spoken]
+        state = simulator.waves[number]
+        times = [(state.issued[step.slot], state.started[step.slot]) for step in spoken]
         _compare(spoken, wave, times, set(given[number]), trace.unit, result)
 
 
@@ -166,27 +185,33 @@ def _given(spoken: Sequence[Step], wave: TracedWave) -> dict[int, int]:
 def _compare(
     spoken: Sequence[Step],
     wave: TracedWave,
-    times: Sequence[int],
+    times: Sequence[tuple[int, int]],
     given: set[int],
     unit: int,
     result: Agreement,
 ) -> None:
-    run = [0, 0]
-    for place in range(1, len(spoken)):
-        if spoken[place].slot in given:
+    run, off = [0, 0], 0
+    for place, (issue, executed) in enumerate(zip(wave.issues, wave.executes, strict=True)):
+        if executed is not None and spoken[place].queue is not None:
+            result.executes += 1
+            result.executes_exact += executed - issue.cycle == times[place][1] - times[place][0]
+        if not place or spoken[place].slot in given:
             _close(run, result)
             continue
-        seen = wave.issues[place].cycle - wave.issues[place - 1].cycle
-        said = times[place] - times[place - 1]
+        seen = issue.cycle - wave.issues[place - 1].cycle
+        said = times[place][0] - times[place - 1][0]
         result.gaps += 1
         result.exact += seen == said
         result.close += abs(seen - said) <= unit
+        off += said - seen
         run[0] += seen
         run[1] += said
         if seen != said:
             names = (spoken[place - 1].profile.decoded.mnemonic, spoken[place].profile.decoded.mnemonic)
             result.misses[(*names, seen, said)] += 1
     _close(run, result)
+    whole = wave.issues[-1].cycle - wave.issues[0].cycle
+    result.wave_errors.append(abs(off) / whole if whole else 0.0)
 
 
 def _close(run: list[int], result: Agreement) -> None:

@@ -1,0 +1,72 @@
+"""What `asmevo check` adds to checking one file: many files on all cores, exit codes, rules by name."""
+
+from __future__ import annotations
+
+import difflib
+import multiprocessing
+import os
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from pathlib import Path
+
+import typer
+
+from asmevo.checks.constraints import check_constraint_files
+from asmevo.checks.file_report import CheckOptions, FileReport, check_file
+from asmevo.checks.registry import rules
+from asmevo.doors.exits import BAD_INPUT, DEFINITE_NO, GOOD, UNDECIDED
+from asmevo.report.findings import rule_lines
+
+_CHUNKS_A_CORE = 8
+# Nothing runs beside the command yet when the pool starts, so a fork is safe, and it shares what is loaded.
+_CONTEXT = multiprocessing.get_context("fork")
+
+
+def check_files(files: Sequence[Path], options: CheckOptions) -> list[FileReport]:
+    """One report a file, in their order. Raises DocumentError for constraints that cannot be read."""
+    check_constraint_files(options.constraints, options.rocm)
+    work = partial(check_file, options=options)
+    cores = min(len(os.sched_getaffinity(0)), len(files))
+    if cores < 2:
+        return [work(file) for file in files]
+    try:
+        with ProcessPoolExecutor(cores, mp_context=_CONTEXT) as pool:
+            return list(pool.map(work, files, chunksize=-(-len(files) // (cores * _CHUNKS_A_CORE))))
+    except BrokenProcessPool:
+        return [_alone(file, options) for file in files]
+
+
+def _alone(file: Path, options: CheckOptions) -> FileReport:
+    """A file in a process of its own, so that one which ends it is told from the others."""
+    try:
+        with ProcessPoolExecutor(1, mp_context=_CONTEXT) as pool:
+            return pool.submit(check_file, file, options).result()
+    except BrokenProcessPool:
+        return FileReport(str(file), error=f"{file}: the process that read it was ended from outside or crashed")
+
+
+def exit_code(reports: Sequence[FileReport]) -> int:
+    """Bad input wins, then errors, then what could not be decided: an instruction without a meaning."""
+    if any(report.error for report in reports):
+        return BAD_INPUT
+    if any(report.has_errors for report in reports):
+        return DEFINITE_NO
+    return UNDECIDED if any(report.is_undecided for report in reports) else GOOD
+
+
+def explain_rule(id_: str) -> int:
+    """Prints the documentation of a rule, or of `all` one line each; the exit code."""
+    known = rules()
+    if id_ == "all":
+        for rule in known.values():
+            typer.echo(f"{rule.id:32} {rule.severity:8} {rule.title}")
+        return GOOD
+    if id_ in known:
+        typer.echo("\n".join(rule_lines(known[id_])))
+        return GOOD
+    near = difflib.get_close_matches(id_, known, 1)
+    hint = f"did you mean {near[0]}?" if near else "`--explain all` lists them"
+    typer.echo(f"asmevo: there is no rule `{id_}`; {hint}", err=True)
+    return BAD_INPUT

@@ -1,0 +1,53 @@
+"""`asmevo prove`: whether two versions of a kernel do the same, for every launch and every memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from asmevo.doors.application import Gpu, Json, KernelGlob, app, print_json
+from asmevo.doors.exits import DEFINITE_NO, GOOD, UNDECIDED, sentences
+
+_POLICIES = "exact, nan (NaN payloads are free), contract (a*b+c may fuse) or reassoc (sums may be regrouped)"
+
+
+@app.command()
+def prove(
+    before: Annotated[Path, typer.Argument(help="The version that is known to be right.")],
+    after: Annotated[Path, typer.Argument(help="The version to prove.")],
+    kernel: KernelGlob = None,
+    fp: Annotated[str, typer.Option("--fp", help=f"What floating point may do: {_POLICIES}.")] = "exact",
+    timeout: Annotated[float, typer.Option("--timeout", help="Seconds for each kernel's proof.", min=0.1)] = 20.0,
+    gpu: Gpu = None,
+    as_json: Json = False,
+) -> None:
+    """Proves that two versions do the same, or shows inputs on which they differ (see docs/equivalence.md)."""
+    from asmevo.program import open_program
+    from asmevo.prover import FloatPolicy, Outcome, ProofLimits, prove_kernels
+    from asmevo.report.proofs import proof_lines
+
+    try:
+        policy = FloatPolicy.named(fp)
+    except KeyError:
+        raise typer.BadParameter(f"{fp} is none of {_POLICIES}", param_hint="--fp") from None
+    with sentences():
+        first, second = open_program(before, gpu=gpu), open_program(after, gpu=gpu)
+        chosen = first.select(kernel)
+        pairs = [(each, second.kernels[0] if _is_alone(first, second) else second.kernel(each.name)) for each in chosen]
+    limits = ProofLimits(total=timeout, question=timeout)
+    results = [(one.name, prove_kernels(one, other, policy, limits)) for one, other in pairs]
+    if as_json:
+        print_json({"kernels": [{"kernel": name, **result.to_dict()} for name, result in results]})
+    else:
+        for name, result in results:
+            typer.echo("\n".join(proof_lines(name, result)))
+    outcomes = {result.outcome for _, result in results}
+    refuted, undecided = Outcome.REFUTED in outcomes, Outcome.UNDECIDED in outcomes
+    raise typer.Exit(DEFINITE_NO if refuted else UNDECIDED if undecided else GOOD)
+
+
+def _is_alone(first: object, second: object) -> bool:
+    """Whether each file holds one piece of code, so that its name does not matter."""
+    return len(getattr(first, "kernels", ())) == len(getattr(second, "kernels", ())) == 1

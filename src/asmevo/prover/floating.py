@@ -1,0 +1,100 @@
+"""Floating-point operations as terms, and what each policy lets them become.
+
+Operations are uninterpreted: of `f:fadd` it is known only that equal operands under an equal MODE give equal
+bits. Sign changes, sign tests and encodings' tests are bit operations and are written as such. The policies, each
+allowing what the ones before it allow:
+
+    exact      only identities that hold for every bit pattern: a > b is b < a, equality is symmetric
+    nan        which NaN an operation gives is free: + * min max commute, a - b is a + (-b)
+    contract   a * b + c may be rounded once or twice, in both directions: fma and mad are mul then add
+    reassoc    sums and products may be regrouped and reordered
+
+A policy is a normal form: two terms that it makes equal are rewritten to one. Because `contract` and `reassoc` are
+equalities between values that differ in their last bits, what is proved under them holds up to rounding only.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from asmevo.prover.normalise import Builder
+from asmevo.prover.terms import Term
+from asmevo.semantics.expression import FORMATS, Op
+
+
+class FloatPolicy(IntEnum):
+    """How free floating-point results are; each includes the ones below."""
+
+    EXACT = 0
+    NAN = 1
+    CONTRACT = 2
+    REASSOC = 3
+
+    @classmethod
+    def named(cls, name: str) -> FloatPolicy:
+        """The policy of a name in lower case. Raises KeyError."""
+        return cls[name.upper()]
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+_SYMMETRIC = frozenset({"foeq", "fone", "funord", "ford"})
+_EXCHANGED = {"fogt": "folt", "foge": "fole"}
+_COMMUTING = frozenset({"fadd", "fmul", "fmin", "fmax", "fmin_ieee", "fmax_ieee", "fminimum", "fmaximum"})
+_REGROUPED = frozenset({"fadd", "fmul"})
+_MULTIPLY_ADD = frozenset({"fma", "fmad"})
+
+
+def is_floating(name: str) -> bool:
+    """Whether an operation of OPERATIONS works on floating-point values."""
+    return name.startswith("f") or name.endswith("_to_f")
+
+
+def floating(build: Builder, node: Op, args: tuple[Term, ...], mode: Term, policy: FloatPolicy) -> Term:
+    """The term of a floating-point operation."""
+    name, format = node.name, node.format
+    bits = FORMATS.get(format, 0)
+    if name == "fneg":
+        return sign_changed(build, args[0])
+    if name == "fabs":
+        return build.both(args[0], build.const(bits, (1 << (bits - 1)) - 1))
+    if name == "fsign" and node.bits == 1:
+        return build.slice(args[0], bits - 1, 1)
+    return _operation(build, name, node.bits, format, args, mode, policy)
+
+
+def sign_changed(build: Builder, value: Term) -> Term:
+    """The value with its uppermost bit turned over."""
+    return build.exclusive(value, build.const(value.bits, 1 << (value.bits - 1)))
+
+
+def _operation(
+    build: Builder, name: str, bits: int, format: str, args: tuple[Term, ...], mode: Term, policy: FloatPolicy
+) -> Term:
+    if name in _EXCHANGED:
+        name, args = _EXCHANGED[name], args[::-1]
+    elif name in _SYMMETRIC:
+        args = _ordered(args)
+    if policy >= FloatPolicy.NAN:
+        if name == "fsub":
+            name, args = "fadd", (args[0], sign_changed(build, args[1]))
+        if name in _COMMUTING:
+            args = _ordered(args)
+        elif name == "fma":
+            args = (*_ordered(args[:2]), args[2])
+    if policy >= FloatPolicy.CONTRACT and name in _MULTIPLY_ADD:
+        product = _operation(build, "fmul", bits, format, args[:2], mode, policy)
+        return _operation(build, "fadd", bits, format, (product, args[2]), mode, policy)
+    whole = f"f:{name}"
+    if policy >= FloatPolicy.REASSOC and name in _REGROUPED:
+        flat: list[Term] = []
+        for arg in args:
+            same = arg.op == whole and arg.data == format and arg.args[-1] is mode
+            flat += arg.args[:-1] if same else (arg,)
+        args = _ordered(tuple(flat))
+    return build.terms.make(whole, bits, (*args, mode), format)
+
+
+def _ordered(args: tuple[Term, ...]) -> tuple[Term, ...]:
+    return tuple(sorted(args, key=lambda term: term.id))

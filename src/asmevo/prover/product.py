@@ -1,0 +1,530 @@
+"""Both versions at once: from a pair of points each runs to its next decision, and the decisions are compared.
+
+Idea. A point is the start of a block; a pair of points is a cut (see `relation`). From a cut both versions run on
+symbols that the relation gives them, through jumps and falls to the next block alike, until control forks, leaves
+or ends: so merged, split and straightened blocks look the same. There
+
+* memory must have seen the same effects in the same order, and the version after may have read no place that the
+  version before did not (an address that nobody mapped ends a kernel);
+* both must decide on the same condition (or one on the negation of the other's);
+* where control leaves for code that is not seen, all registers must hold the same.
+
+The successors are cuts in their turn, with the values there as an arrival. A cut whose relation changes is run
+again, until nothing changes. Then, by induction over the path, every run of one version is matched by a run of
+the other that makes the same effects and ends if and only if it does: each step between cuts is finite in both.
+
+A version that comes to one of its blocks again before any decision (a loop without an exit, or one whose condition is
+a known number this time) stops there like at a decision. A different number of decisions, a call into the same
+code: whatever is not matched is undecided, with the instruction at which the matching failed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from asmevo.analysis.liveness import Liveness
+from asmevo.analysis.memory import GLOBAL, SCALAR, SPACES
+from asmevo.program.instruction import Instruction
+from asmevo.program.kernel import Kernel, code_bytes
+from asmevo.program.registers import VECTOR_MASK, register_names
+from asmevo.prover.floating import FloatPolicy
+from asmevo.prover.lifting import Effect, Lifter, LoadPiece, NotLiftedError, State
+from asmevo.prover.normalise import Builder
+from asmevo.prover.relation import Arrival, Cut, Item, Relations
+from asmevo.prover.sampling import sample
+from asmevo.prover.solver import Budget, Equality, SolverLimits
+from asmevo.prover.terms import Term, Terms
+from asmevo.semantics.expression import Control
+
+_MOST_ROUNDS = 40  # times that one cut is run; relations settle after three or four
+_MOST_RESTARTS = 3
+_SEEDS = (1, 2, 3)
+_BEHIND_CALL = frozenset({"call"})
+
+
+class UndecidedError(Exception):
+    """Where matching failed; `instructions` are of the version before and after, as far as known."""
+
+    def __init__(self, reason: str, *instructions: Instruction) -> None:
+        super().__init__(reason)
+        self.instructions = instructions
+
+
+class Leaving(Enum):
+    """How a stretch between two decisions ends."""
+
+    ENDS = "ends"
+    FORKS = "forks"
+    REPEATS = "comes to a block again without a decision in between"
+    LEAVES = "leaves for code that is not seen"
+    CALLS = "calls"
+    TRAPS = "traps"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Where a stretch ends: `goals` are blocks, the branch's goal first; `condition` says whether it is taken."""
+
+    kind: Leaving
+    instruction: Instruction | None
+    condition: Term | None = None
+    goals: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProductResult:
+    """Whether everything matched; if not, the reason and the instructions to blame. `models` refute equalities."""
+
+    proved: bool
+    reason: str
+    instructions: tuple[Instruction, ...] = ()
+    models: tuple[dict[Term, int], ...] = ()
+    cuts: int = 0
+    questions: int = 0
+
+
+class Version:
+    """One of the two kernels: its code by block, and what is live."""
+
+    def __init__(self, kernel: Kernel, build: Builder, policy: FloatPolicy) -> None:
+        self.kernel = kernel
+        self.lifter = Lifter(build, kernel, policy)
+        self.liveness = Liveness(kernel)
+
+    def run(self, block: int, state: State) -> Decision:
+        """From the start of a block to the next decision. Raises UndecidedError or NotLiftedError."""
+        seen: set[int] = set()
+        last: Instruction | None = None
+        while block < len(self.kernel.blocks):
+            if block in seen:
+                return Decision(Leaving.REPEATS, last, None, (block,))
+            seen.add(block)
+            decision, goal = self.run_block(block, state)
+            if decision is not None:
+                return decision
+            last = self.kernel.blocks[block].instructions[-1] if self.kernel.blocks[block].instructions else last
+            block = goal
+        return Decision(Leaving.LEAVES, last)
+
+    def run_block(self, block: int, state: State) -> tuple[Decision | None, int]:
+        """One block: the decision at its end, or None and the block that follows."""
+        behind = block + 1
+        for instruction in self.kernel.blocks[block].instructions:
+            meaning = self.lifter.run(instruction, state)
+            flags = instruction.flags
+            if meaning.control is Control.END or "return" in flags:
+                return Decision(Leaving.ENDS, instruction), behind
+            if meaning.control is Control.TRAP:
+                return Decision(Leaving.TRAPS, instruction, None, (behind,)), behind
+            if flags & _BEHIND_CALL:
+                return Decision(Leaving.CALLS, instruction, None, (behind,)), behind
+            if meaning.control is Control.JUMP:
+                target = next(result for result in meaning.results if result.target == "pc")
+                pc = self.lifter.expression(instruction, meaning, target.value, state)
+                return Decision(Leaving.LEAVES, instruction, pc), behind
+            if meaning.control is Control.BRANCH:
+                return self._branch(instruction, self.lifter.condition(instruction, meaning, state), behind)
+        return None, behind
+
+    def _branch(self, instruction: Instruction, condition: Term, behind: int) -> tuple[Decision | None, int]:
+        goal = self.kernel.block_of_label.get(instruction.target or "")
+        if condition.op == "const" and condition.value == 0:
+            return None, behind
+        if goal is None:
+            return Decision(Leaving.LEAVES, instruction, condition), behind
+        if condition.op == "const":
+            return None, goal
+        return Decision(Leaving.FORKS, instruction, condition, (goal, behind)), behind
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """What one version did between a cut and its next decision."""
+
+    state: State
+    decision: Decision
+
+
+@dataclass(slots=True)
+class Product:
+    """One comparison of two kernels."""
+
+    before: Kernel
+    after: Kernel
+    policy: FloatPolicy = FloatPolicy.EXACT
+    limits: SolverLimits = field(default_factory=SolverLimits)
+    build: Builder = field(init=False)
+    budget: Budget = field(init=False)
+    equality: Equality = field(init=False)
+    relations: Relations = field(init=False)
+    versions: tuple[Version, Version] = field(init=False)
+    cuts: dict[tuple[int, int], Cut] = field(default_factory=dict)
+    waiting: deque[Cut] = field(default_factory=deque)
+    rounds: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.build = Builder(Terms(), self.before.wave_size)
+        self.budget = Budget(self.limits)
+        self.equality = Equality(self.build, self.budget)
+        self.relations = Relations(self.build)
+        self.versions = (
+            Version(self.before, self.build, self.policy), Version(self.after, self.build, self.policy)
+        )  # fmt: skip
+
+    def compare(self) -> ProductResult:
+        """Matches the two kernels from their entries on."""
+        try:
+            for last in (*[False] * _MOST_RESTARTS, True):
+                if self._matched(last):
+                    break
+        except UndecidedError as error:
+            return self._result(str(error), error.instructions)
+        except NotLiftedError as error:
+            return self._result(str(error), (error.instruction,))
+        words = f"{len(self.cuts)} pairs of program points with equal decisions, memory effects and live registers"
+        return ProductResult(True, words, cuts=len(self.cuts), questions=self.budget.questions)
+
+    def _matched(self, last: bool) -> bool:
+        """One search for relations. False if it failed, but learned something that another one may use."""
+        self.relations.news = False
+        try:
+            self._enter()
+            while self.waiting:
+                self._explore(self.waiting.popleft())
+        except UndecidedError:
+            if last or not self.relations.news:
+                raise
+            self.waiting.clear()
+            self.rounds.clear()
+            for cut in self.cuts.values():
+                cut.forget()
+            return False
+        return True
+
+    def _result(self, reason: str, instructions: tuple[Instruction, ...]) -> ProductResult:
+        models = tuple(self.equality.models)
+        return ProductResult(False, reason, instructions, models, len(self.cuts), self.budget.questions)
+
+    # --- block by block -------------------------------------------------------------------------------------
+
+    def compare_blocks(self, indices: Sequence[int]) -> ProductResult:
+        """Matches blocks of kernels with the same graph, each by itself.
+
+        Every register that is live in front of a block (in the version before) holds the same in both versions
+        there; it is shown that the same is true behind it. All other blocks are taken to be equal.
+        """
+        try:
+            for index in indices:
+                self._compare_block(index)
+        except UndecidedError as error:
+            return self._result(str(error), error.instructions)
+        except NotLiftedError as error:
+            return self._result(str(error), (error.instruction,))
+        listed = ", ".join(map(str, indices))
+        words = f"block {listed}: equal values in every live register, equal memory effects in equal order"
+        return ProductResult(True, words, cuts=len(indices), questions=self.budget.questions)
+
+    def _compare_block(self, index: int) -> None:
+        live = self.versions[0].liveness.state_in(index)
+        cut = Cut(index, (index, index), (live, live))
+        for item in cut.items():
+            cut.relation[item] = self.entry_symbol(item[1])
+        cut.memory = {space: self.build.terms.symbol(("memory", space), 0, False) for space in SPACES}
+        states = [self._start(cut, side) for side in (0, 1)]
+        stretches = []
+        for version, state in zip(self.versions, states, strict=True):
+            decision, behind = version.run_block(index, state)
+            stretches.append(_Stretch(state, decision or Decision(Leaving.REPEATS, None, None, (behind,))))
+        first, second = stretches
+        self._compare_effects(first, second)
+        self._compare_loads(first, second)
+        one, other = first.decision, second.decision
+        blamed = [each for each in (one.instruction, other.instruction) if each is not None]
+        if (one.kind, one.goals) != (other.kind, other.goals):
+            raise UndecidedError(f"block {index} is left differently", *blamed)
+        theirs = other.condition or self.build.true
+        if one.condition is not None and self.equality.same(one.condition, theirs) is not True:
+            raise UndecidedError(f"block {index}: another decision", *blamed)
+        if one.kind in (Leaving.LEAVES, Leaving.CALLS, Leaving.TRAPS):
+            self._equal_registers(first, second)
+        after = self.versions[0].liveness.state_out(index)
+        self._equal_live(Cut(index, (index, index), (after, after)), first.state, second.state)
+
+    def _equal_live(self, cut: Cut, first: State, second: State) -> None:
+        values = self._arrival(cut, first, second).values
+        for (side, unit), term in values.items():
+            if side == 0 and term is not values[1, unit]:
+                given = self.versions[0].lifter.exec_bit(first) if cut.in_enabled_lanes_only((0, unit)) else None
+                if self.equality.same(term, values[1, unit], given) is not True:
+                    raise UndecidedError(
+                        f"block {cut.number}: {register_names(1 << unit)} could not be shown equal at the end",
+                        *self._writers(cut.number, unit),
+                    )
+
+    def _writers(self, index: int, unit: int) -> list[Instruction]:
+        found = []
+        for kernel in (self.before, self.after):
+            writers = [each for each in kernel.blocks[index].instructions if each.writes >> unit & 1]
+            found += writers[-1:]
+        return found
+
+    # --- cuts -----------------------------------------------------------------------------------------------
+
+    def _initial_memory(self) -> dict[str, Term]:
+        memory = {space: self.build.terms.symbol(("initial", space), 0, False) for space in SPACES}
+        memory[SCALAR] = memory[GLOBAL]  # as long as nothing is stored, both show the same bytes
+        return memory
+
+    def entry_symbol(self, unit: int) -> Term:
+        """What a register holds at the start, in both versions."""
+        return self.build.terms.symbol(("entry", unit), 32, bool(VECTOR_MASK >> unit & 1))
+
+    def _enter(self) -> None:
+        memory = self._initial_memory()
+        for number, blocks in enumerate(_entries(self.before, self.after)):
+            cut = self._cut(blocks)
+            values = {item: self.entry_symbol(item[1]) for item in cut.items()}
+            self._arrive(cut, (-1 - number, 0), Arrival(values, memory))
+
+    def _cut(self, blocks: tuple[int, int]) -> Cut:
+        found = self.cuts.get(blocks)
+        if found is None:
+            live = (
+                self.versions[0].liveness.state_in(blocks[0]), self.versions[1].liveness.state_in(blocks[1])
+            )  # fmt: skip
+            found = self.cuts[blocks] = Cut(len(self.cuts), blocks, live)
+        return found
+
+    def _arrive(self, cut: Cut, source: tuple[int, int], arrival: Arrival) -> None:
+        cut.arrivals[source] = arrival
+        if self.relations.infer(cut) and cut not in self.waiting:
+            self.waiting.append(cut)
+
+    def _start(self, cut: Cut, side: int) -> State:
+        build, relation = self.build, cut.relation
+        state = State(lambda unit: self._unknown(cut, side, unit), memory=dict(cut.memory))
+        chosen = {unit: term for (where, unit), term in relation.items() if where == side}
+        state.units.update({unit: term for unit, term in chosen.items() if not VECTOR_MASK >> unit & 1})
+        enabled = self.versions[side].lifter.exec_bit(state)
+        for unit, term in chosen.items():
+            if VECTOR_MASK >> unit & 1:
+                partly = cut.in_enabled_lanes_only((side, unit))
+                state.units[unit] = (
+                    build.selected(enabled, term, self._unknown(cut, side, unit)) if partly else term
+                )
+        return state
+
+    def _unknown(self, cut: Cut, side: int, unit: int) -> Term:
+        """What a register holds that is not live, or not in this lane."""
+        return self.build.terms.symbol(("unknown", cut.number, side, unit), 32, bool(VECTOR_MASK >> unit & 1))
+
+    def _explore(self, cut: Cut) -> None:
+        self.rounds[cut.number] = self.rounds.get(cut.number, 0) + 1
+        if self.rounds[cut.number] > _MOST_ROUNDS:
+            raise UndecidedError(f"no relation was found that holds at {self._place(cut)}")
+        if time.monotonic() - self.budget.started > self.limits.total:
+            raise UndecidedError(f"the time of {self.limits.total:g} s was used up")
+        stretches = []
+        for side, version in enumerate(self.versions):
+            state = self._start(cut, side)
+            stretches.append(_Stretch(state, version.run(cut.blocks[side], state)))
+        first, second = stretches
+        self._compare_effects(first, second)
+        self._compare_loads(first, second)
+        self._follow(cut, first, second)
+
+    def _place(self, cut: Cut) -> str:
+        first = self.before.blocks[cut.blocks[0]].instructions[:1]
+        return f"block {cut.blocks[0]}" + (f" (`{first[0]}`)" if first else "")
+
+    # --- what must be equal ---------------------------------------------------------------------------------
+
+    def _compare_effects(self, first: _Stretch, second: _Stretch) -> None:
+        mine, theirs = first.state.effects, second.state.effects
+        for place, effect in enumerate(mine):
+            other = theirs[place] if place < len(theirs) else None
+            if other is None:
+                raise UndecidedError(
+                    f"the memory effect of `{effect.instruction}` (#{effect.instruction.id}) is missing",
+                    effect.instruction,
+                )
+            if self.equality.same(effect.term, other.term) is not True:
+                raise UndecidedError(self._difference(effect, other), effect.instruction, other.instruction)
+        if len(theirs) > len(mine):
+            extra = theirs[len(mine)].instruction
+            words = f"`{extra}` (#{extra.id}) is a memory effect that the version before does not have"
+            raise UndecidedError(words, extra)
+        if first.state.controls != second.state.controls:
+            last = [each for each in (first.decision.instruction, second.decision.instruction) if each is not None]
+            raise UndecidedError("the control instructions (priority and the like) are not the same", *last)
+
+    def _difference(self, effect: Effect, other: Effect) -> str:
+        mine, theirs = effect.instruction, other.instruction
+        return (
+            f"the memory effect of `{mine}` (#{mine.id}) could not be shown equal to that of `{theirs}` (#{theirs.id})"
+        )
+
+    def _compare_loads(self, first: _Stretch, second: _Stretch) -> None:
+        known: dict[tuple[str, int], list[LoadPiece]] = {}
+        exact = set()
+        for piece in first.state.loads:
+            known.setdefault((piece.space, piece.size), []).append(piece)
+            exact.add((piece.space, piece.size, piece.address.id, piece.condition.id))
+        for piece in second.state.loads:
+            if (piece.space, piece.size, piece.address.id, piece.condition.id) in exact or piece.space == "lds":
+                continue
+            if not any(self._covers(mine, piece) for mine in known.get((piece.space, piece.size), [])):
+                where = piece.instruction
+                raise UndecidedError(
+                    f"`{where}` (#{where.id}) reads memory that the version before does not read there", where
+                )
+
+    def _covers(self, mine: LoadPiece, theirs: LoadPiece) -> bool:
+        if mine.condition is not theirs.condition:
+            both = self.build.both(mine.condition, theirs.condition)
+            if self.equality.same(both, theirs.condition) is not True:
+                return False
+        return self.equality.same(mine.address, theirs.address, theirs.condition) is True
+
+    def _equal_registers(self, first: _Stretch, second: _Stretch) -> None:
+        for unit in sorted(first.state.units.keys() | second.state.units.keys()):
+            mine, theirs = first.state.unit(unit), second.state.unit(unit)
+            if self.equality.same(mine, theirs) is not True:
+                blamed = [each for each in (first.decision.instruction, second.decision.instruction) if each]
+                raise UndecidedError(
+                    f"{register_names(1 << unit)} could not be shown equal where control leaves"
+                    + (f" at `{blamed[0]}` (#{blamed[0].id})" if blamed else ""),
+                    *blamed,
+                )
+
+    # --- decisions ------------------------------------------------------------------------------------------
+
+    def _follow(self, cut: Cut, first: _Stretch, second: _Stretch) -> None:
+        one, other = first.decision, second.decision
+        blamed = [each for each in (one.instruction, other.instruction) if each is not None]
+        if one.kind is not other.kind:
+            words = " but ".join(f"`{each}` (#{each.id})" for each in blamed)
+            raise UndecidedError(f"control goes on differently: {words}", *blamed)
+        match one.kind:
+            case Leaving.ENDS:
+                return
+            case Leaving.FORKS:
+                self._fork(cut, first, second, blamed)
+            case Leaving.REPEATS:
+                self._go_on(cut, 0, (one.goals[0], other.goals[0]), first, second)
+            case Leaving.LEAVES:
+                if one.condition is not None or other.condition is not None:
+                    self._same_goal(one, other, blamed)
+                self._equal_registers(first, second)
+            case Leaving.CALLS | Leaving.TRAPS:
+                self._equal_registers(first, second)
+                self._return(cut, first, second)
+
+    def _same_goal(self, one: Decision, other: Decision, blamed: list[Instruction]) -> None:
+        same = one.condition is not None and other.condition is not None
+        same = same and one.instruction is not None and other.instruction is not None
+        if not same or one.instruction.target != other.instruction.target:  # type: ignore[union-attr]
+            raise UndecidedError("control leaves for different places", *blamed)
+        if self.equality.same(one.condition, other.condition) is not True:  # type: ignore[arg-type]
+            raise UndecidedError("control leaves for different places", *blamed)
+
+    def _fork(self, cut: Cut, first: _Stretch, second: _Stretch, blamed: list[Instruction]) -> None:
+        mine, theirs = first.decision.condition, second.decision.condition
+        assert mine is not None
+        assert theirs is not None
+        goals = second.decision.goals
+        if self.equality.same(mine, theirs) is not True:
+            if self.equality.same(mine, self.build.negated(theirs)) is not True:
+                one, other = (f"`{each}` (#{each.id})" for each in blamed)
+                words = f"{one} could not be shown to decide as {other}"
+                raise UndecidedError(words, *blamed)
+            goals = goals[::-1]
+        for outcome, pair in enumerate(zip(first.decision.goals, goals, strict=True)):
+            self._go_on(cut, outcome, pair, first, second)
+
+    def _go_on(self, cut: Cut, outcome: int, goals: tuple[int, int], first: _Stretch, second: _Stretch) -> None:
+        following = self._cut(goals)
+        self._arrive(following, (cut.number, outcome), self._arrival(following, first.state, second.state))
+
+    def _return(self, cut: Cut, first: _Stretch, second: _Stretch) -> None:
+        goals = (first.decision.goals[0], second.decision.goals[0])
+        blocks = (len(self.before.blocks), len(self.after.blocks))
+        if goals[0] >= blocks[0] or goals[1] >= blocks[1]:
+            return
+        instruction = first.decision.instruction
+        if instruction is not None and instruction.target is not None:
+            raise UndecidedError(f"`{instruction}` (#{instruction.id}) calls a place in this code", instruction)
+        following = self._cut(goals)
+        if first.decision.kind is Leaving.TRAPS:
+            arrival = self._arrival(following, first.state, second.state)
+        else:
+            values: dict[Item, Term] = {}
+            for item in following.items():
+                varies = bool(VECTOR_MASK >> item[1] & 1)
+                values[item] = self.build.terms.symbol(("returned", cut.number, item[1]), 32, varies)
+            spaces = {
+                space: self.build.terms.symbol(("memory", cut.number, "call", space), 0, False) for space in SPACES
+            }
+            arrival = Arrival(values, spaces)
+        self._arrive(following, (cut.number, 0), arrival)
+
+    def _arrival(self, cut: Cut, first: State, second: State) -> Arrival:
+        values: dict[Item, Term] = {}
+        states = (first, second)
+        enabled = [version.lifter.exec_bit(state) for version, state in zip(self.versions, states, strict=True)]
+        for item in cut.items():
+            term = states[item[0]].unit(item[1])
+            values[item] = self.build.under(term, enabled[item[0]]) if cut.in_enabled_lanes_only(item) else term
+        self._unify(cut, values, enabled[0])
+        # Effects were proved equal, so the contents of memory are, whatever their terms look like.
+        return Arrival(values, dict(first.memory))
+
+    def _unify(self, cut: Cut, values: dict[Item, Term], enabled: Term) -> None:
+        """Gives values that the solver finds equal one term. Numbers tell which are worth the question."""
+        mine = {values[item].id: values[item] for item in values if item[0] == 0}
+        strange = {item: term for item, term in values.items() if item[0] == 1 and term.id not in mine}
+        if not strange:
+            return
+        theirs = {values[item].id for item in values if item[0] == 1}
+        alone = tuple(term for id_, term in mine.items() if id_ not in theirs)
+        marks: dict[tuple[int, ...], Term] = {}
+        for term, mark in zip(alone, self._marks(alone), strict=True):
+            marks.setdefault(mark, term)
+        found = tuple(strange.values())
+        for item, mark in zip(strange, self._marks(found), strict=True):
+            partner = marks.get(mark)
+            given = enabled if cut.in_enabled_lanes_only(item) else None
+            if partner is not None and self.equality.same(partner, values[item], given) is True:
+                values[item] = partner
+
+    def _marks(self, terms: tuple[Term, ...]) -> list[tuple[int, ...]]:
+        drawn = [sample(self.build, terms, seed) for seed in _SEEDS]
+        return [tuple(numbers[place] for numbers in drawn) for place in range(len(terms))]
+
+
+def _entries(before: Kernel, after: Kernel) -> list[tuple[int, int]]:
+    """Pairs of blocks where launches enter. Raises UndecidedError."""
+    pairs = [(0, 0)]
+    offsets = before.descriptor.entry_offsets if before.descriptor is not None else ()
+    for offset in offsets[1:]:
+        places = (block_at(before, offset), block_at(after, offset))
+        if places[0] is None and before.code_size() <= offset:
+            continue
+        if places[0] is None or places[1] is None:
+            raise UndecidedError(f"launches enter {offset} bytes behind the start, where no block begins")
+        pairs.append((places[0], places[1]))
+    return pairs
+
+
+def block_at(kernel: Kernel, offset: int) -> int | None:
+    """The block that starts so many bytes behind the kernel's start."""
+    place = 0
+    for block in kernel.blocks:
+        if place == offset:
+            return block.index
+        place += code_bytes(block.instructions)
+    return None

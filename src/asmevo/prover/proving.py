@@ -1,0 +1,206 @@
+"""Proved, refuted or undecided: the steps from cheap to dear, and the one answer.
+
+1. The same launch: target, wave size, and what the descriptors say of registers and memory at the start.
+2. Structure (`equivalence`): blocks as uninterpreted operations. Quick; settles every reordering and renaming
+   inside of blocks.
+3. Changed blocks by themselves, in terms (`Product.compare_blocks`), where the graph is the same.
+4. The whole kernels, with a relation that is inferred (`Product.compare`).
+5. Running both (`replay`), on the solver's models and on drawn states. Only this refutes.
+
+Steps 2 to 4 prove, each with its own argument; a step that does not prove says nothing. The answer of a comparison
+that neither proved nor refuted is undecided, with the reason of the last step that tried.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from asmevo.program.instruction import Instruction
+from asmevo.program.kernel import Kernel
+from asmevo.prover.equivalence import Answer, Proof, Prover
+from asmevo.prover.floating import FloatPolicy
+from asmevo.prover.modelling import starts_of
+from asmevo.prover.product import Product, ProductResult
+from asmevo.prover.replay import Counterexample, Replay
+from asmevo.prover.solver import SolverLimits
+
+_ABI_FIELDS = (
+    "user_sgpr_count", "system_sgpr_workgroup_id_x", "system_sgpr_workgroup_id_y", "system_sgpr_workgroup_id_z",
+    "system_sgpr_workgroup_info", "system_vgpr_workitem_id", "enable_private_segment", "float_round_mode_32",
+    "float_round_mode_16_64", "float_denorm_mode_32", "float_denorm_mode_16_64", "fp16_overflow",
+)  # fmt: skip
+
+
+class Outcome(Enum):
+    """What can be said of two versions."""
+
+    PROVED = "proved"
+    REFUTED = "refuted"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class ProofLimits:
+    """How much is tried.
+
+    `question` and `total` are the solver's seconds; `draws` states are run, for at most `replay` seconds, none at all
+    with 0. With `whole` off, a change of one block is compared in that block only.
+    """
+
+    question: float = 2.0
+    total: float = 20.0
+    draws: int = 24
+    replay: float = 5.0
+    whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ProofResult:
+    """The answer; `instructions` are ids to blame, in the version before or after; `method` is the step that proved."""
+
+    outcome: Outcome
+    reason: str
+    policy: FloatPolicy
+    method: str = ""
+    blocks: tuple[int, ...] = ()
+    instructions: tuple[int, ...] = ()
+    counterexample: Counterexample | None = None
+    questions: int = 0
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "outcome": self.outcome.value,
+            "reason": self.reason,
+            "floating_point": str(self.policy),
+            "method": self.method or None,
+            "blocks": list(self.blocks),
+            "instructions": list(self.instructions),
+            "counterexample": None if self.counterexample is None else self.counterexample.to_dict(),
+            "solver_questions": self.questions,
+            "seconds": round(self.seconds, 4),
+        }
+
+
+@dataclass(slots=True)
+class KernelProver:
+    """Proves versions of one kernel; what is known of the kernel is kept from one to the next."""
+
+    before: Kernel
+    policy: FloatPolicy = FloatPolicy.EXACT
+    limits: ProofLimits = field(default_factory=ProofLimits)
+    structure: Prover = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.structure = Prover(self.before)
+
+    def prove(self, after: Kernel) -> ProofResult:
+        """Compares a version with the kernel."""
+        started = time.perf_counter()
+        other_launch = _launch_difference(self.before, after)
+        if other_launch is not None:
+            return self._result(started, Outcome.UNDECIDED, other_launch)
+        proof = self.structure.prove(after)
+        if proof.answer is Answer.EQUIVALENT:
+            return self._result(started, Outcome.PROVED, proof.reason, "structure", proof.blocks)
+        result, models = self._in_terms(after, proof)
+        if result.proved:
+            method = "solver" if result.questions else "terms"
+            return self._result(started, Outcome.PROVED, result.reason, method, questions=result.questions)
+        found = self._refuted(after, models)
+        ids = tuple(each.id for each in result.instructions)
+        if found is not None:
+            return self._result(
+                started, Outcome.REFUTED, found.difference, "", (), found.instructions or ids, found, result.questions
+            )
+        return self._result(
+            started, Outcome.UNDECIDED, _located(result), "", (), ids, None, result.questions
+        )  # fmt: skip
+
+    def _in_terms(self, after: Kernel, proof: Proof) -> tuple[ProductResult, list[Any]]:
+        limits = SolverLimits(self.limits.question, self.limits.total)
+        starts: list[Any] = []
+        changed = _changed_blocks(self.before, after)
+        if changed is not None and proof.answer is Answer.DIFFERENT:
+            local = Product(self.before, after, self.policy, limits)
+            result = local.compare_blocks(changed)
+            if result.proved or (len(changed) == 1 and not self.limits.whole):
+                return result, []
+        whole = Product(self.before, after, self.policy, limits)
+        result = whole.compare()
+        if not result.proved:
+            starts = starts_of(whole.build, result.models)
+        return result, starts
+
+    def _refuted(self, after: Kernel, starts: list[Any]) -> Counterexample | None:
+        """A difference that was run. What a looser policy allows is no difference, so only `exact` is refuted."""
+        if self.policy is not FloatPolicy.EXACT or not self.limits.draws:
+            return None
+        return Replay(self.before, after).search(starts, self.limits.draws, self.limits.replay)
+
+    def _result(
+        self,
+        started: float,
+        outcome: Outcome,
+        reason: str,
+        method: str = "",
+        blocks: tuple[int, ...] = (),
+        instructions: tuple[int, ...] = (),
+        counterexample: Counterexample | None = None,
+        questions: int = 0,
+    ) -> ProofResult:
+        seconds = time.perf_counter() - started
+        return ProofResult(
+            outcome, reason, self.policy, method, blocks, instructions, counterexample, questions, seconds
+        )
+
+
+def prove_kernels(
+    before: Kernel, after: Kernel, policy: FloatPolicy = FloatPolicy.EXACT, limits: ProofLimits | None = None
+) -> ProofResult:
+    """Whether two kernels do the same. For many versions of one kernel use KernelProver."""
+    return KernelProver(before, policy, limits or ProofLimits()).prove(after)
+
+
+def _located(result: ProductResult) -> str:
+    lines = [str(each.line) for each in result.instructions if each.line is not None]
+    return result.reason + (f" (line {' and '.join(dict.fromkeys(lines))})" if lines else "")
+
+
+def _launch_difference(before: Kernel, after: Kernel) -> str | None:
+    """Why one launch cannot start both; None if it can."""
+    if before.target.name != after.target.name:
+        return f"one is for {before.target.name}, the other for {after.target.name}"
+    if before.wave_size != after.wave_size:
+        return f"one is for waves of {before.wave_size} lanes, the other of {after.wave_size}"
+    first, second = before.descriptor, after.descriptor
+    if first is second:
+        return None
+    if (first is None) != (second is None):
+        return "one is a kernel, the other a function or fragment"
+    if first is None or second is None:
+        return None
+    if first.user_sgprs() != second.user_sgprs():
+        return "their descriptors ask for different user SGPRs"
+    for name in _ABI_FIELDS:
+        if first.field(name) != second.field(name):
+            return f"their descriptors differ in {name}"
+    if first.group_segment_size != second.group_segment_size:
+        return "their descriptors ask for different amounts of LDS"
+    return None
+
+
+def _changed_blocks(before: Kernel, after: Kernel) -> list[int] | None:
+    """Blocks with other code, where the graphs are the same; None where they are not."""
+    if [block.labels for block in before.blocks] != [block.labels for block in after.blocks]:
+        return None
+    pairs = zip(before.blocks, after.blocks, strict=True)
+    return [old.index for old, new in pairs if old is not new and _code(old.instructions) != _code(new.instructions)]
+
+
+def _code(instructions: tuple[Instruction, ...]) -> list[tuple[bytes, str | None]]:
+    return [(each.decoded.code, each.target) for each in instructions]

@@ -1,0 +1,252 @@
+"""What relates the registers of two versions at a pair of program points, inferred from how control arrives.
+
+At a pair of points the live registers of both versions are items. The relation gives every item a term over
+symbols that belong to the pair: items with one symbol hold the same value, whatever their registers are called.
+
+Inference is partition refinement, from optimistic to true. An arrival is one way to come to the pair, with the
+value of every item. Items that had the same term so far and have equal values in each arrival share a symbol. Then
+
+* a value that is the same in all arrivals and made of nothing but what the launch gave is kept as it is;
+* an item that has no partner in the other version may be a function of those that have: the value in one arrival
+  is written over the values of the other items (`_express`), and kept if it fits all arrivals. That is how a
+  hoisted computation, a rotated one and a stepped pointer are related to what they were computed from;
+* an item that each round changes by a constant, like another one does by another constant, is a linear function
+  of that one: the pointer that is stepped, and the count it was computed from;
+* any other item gets a symbol of its own, that is, nothing is known of it.
+
+What an item is a function of often shows only after its class was split, and that split others in its turn. So
+`learned` keeps such functions, and the search may start again with them (`Relations.news` says that there are any).
+
+A class is only ever split, and an item that failed to be expressed too often is given up, so refinement ends. It is
+sound because `infer` keeps only what every arrival satisfies, and arrivals are made anew from what was inferred
+until nothing changes: an induction over the path, with the relation as its hypothesis.
+
+A vector register that is live only where EXEC is on is related only there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from asmevo.analysis.liveness import LiveState
+from asmevo.program.registers import EXEC_MASK, MODE_MASK, VECTOR_MASK, units_of
+from asmevo.prover.normalise import Builder, signed
+from asmevo.prover.rebuilding import Rebuilder
+from asmevo.prover.terms import Term, subterms
+
+Item = tuple[int, int]
+"""(0 for the version before and 1 for the one after, register unit)."""
+
+_MOST_FAILURES = 3
+_OF_A_PLACE = frozenset({"at cut", "unknown", "memory", "returned"})
+"""Names of symbols that stand for something at one place of a run; all others are the same all through it."""
+
+
+@dataclass(slots=True)
+class Arrival:
+    """Values of all items and of the memory spaces when control comes to a pair of points one way."""
+
+    values: dict[Item, Term]
+    memory: dict[str, Term]
+
+
+@dataclass(slots=True)
+class Cut:
+    """A pair of program points (blocks by index): items, relation, and arrivals by (source cut, outcome)."""
+
+    number: int
+    blocks: tuple[int, int]
+    live: tuple[LiveState, LiveState]
+    relation: dict[Item, Term] = field(default_factory=dict)
+    memory: dict[str, Term] = field(default_factory=dict)
+    arrivals: dict[tuple[int, int], Arrival] = field(default_factory=dict)
+    failures: dict[Item, int] = field(default_factory=dict)
+    learned: dict[Item, Term] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """Back to the start, except for what was learned."""
+        self.relation, self.memory = {}, {}
+        self.arrivals, self.failures = {}, {}
+
+    def items(self) -> Iterable[Item]:
+        """The registers that matter here."""
+        for side, live in enumerate(self.live):
+            for unit in units_of(live.any_lane | EXEC_MASK | MODE_MASK):
+                yield side, unit
+
+    def in_enabled_lanes_only(self, item: Item) -> bool:
+        """Whether the value matters only where EXEC is on."""
+        side, unit = item
+        return bool(VECTOR_MASK >> unit & 1) and not self.live[side].others >> unit & 1
+
+
+class Relations:
+    """Infers relations of cuts."""
+
+    def __init__(self, build: Builder) -> None:
+        self.build = build
+        self.rebuild = Rebuilder(build)
+        self.news = False
+        self._ground: dict[int, bool] = {}
+
+    def infer(self, cut: Cut) -> bool:
+        """Sets the relation of a cut from its arrivals. Whether it changed."""
+        arrivals = list(cut.arrivals.values())
+        relation = _Inference(self, cut, arrivals).relation()
+        memory = {
+            space: self._kept([arrival.memory[space] for arrival in arrivals])
+            or self.build.terms.symbol(("memory", cut.number, space), 0, False)
+            for space in arrivals[0].memory
+        }
+        changed = relation != cut.relation or memory != cut.memory
+        cut.relation, cut.memory = relation, memory
+        return changed
+
+    def _kept(self, terms: list[Term]) -> Term | None:
+        """A value that all arrivals share and that the launch alone determines."""
+        first = terms[0]
+        return first if all(term is first for term in terms) and self.is_ground(first) else None
+
+    def is_ground(self, term: Term) -> bool:
+        """Whether a value depends on nothing but what the launch gave."""
+        ground = self._ground
+        if term.id not in ground:
+            for each in subterms((term,)):
+                if each.op == "symbol":
+                    ground[each.id] = not (isinstance(each.data, tuple) and each.data[0] in _OF_A_PLACE)
+                elif each.id not in ground:
+                    ground[each.id] = all([ground[argument.id] for argument in each.args])
+        return ground[term.id]
+
+
+class _Inference:
+    """One inference."""
+
+    def __init__(self, relations: Relations, cut: Cut, arrivals: list[Arrival]) -> None:
+        self.relations = relations
+        self.build = relations.build
+        self.cut = cut
+        self.arrivals = arrivals
+        self.classes: dict[tuple[int, ...], list[Item]] = {}
+        for item in cut.items():
+            before = cut.relation.get(item)
+            key = (-1 if before is None else before.id, *[arrival.values[item].id for arrival in arrivals])
+            self.classes.setdefault(key, []).append(item)
+
+    def relation(self) -> dict[Item, Term]:
+        """A term for each item."""
+        found: dict[Item, Term] = {}
+        alone: list[list[Item]] = []
+        for items in self.classes.values():
+            values = [arrival.values[items[0]] for arrival in self.arrivals]
+            kept = self.relations._kept(values)
+            shared = len({side for side, _ in items}) > 1
+            if kept is None and not shared:
+                alone.append(items)
+                continue
+            term = kept if kept is not None else self._symbol(items[0], values)
+            found.update(dict.fromkeys(items, term))
+        # What the version after holds alone is most often computed from the one before; the rest the other way.
+        used: set[int] = set()
+        mine = [items for items in alone if items[0][0] == 0]
+        theirs = [items for items in alone if items[0][0] == 1]
+        symbols = {items[0]: self._symbol(items[0], [a.values[items[0]] for a in self.arrivals]) for items in mine}
+        for items in theirs:
+            derived = self._derived(items, found) or self._derived(items, {**found, **symbols})
+            if derived is not None:
+                used.update(leaf.id for leaf in self._leaves(derived))
+            else:
+                derived = self._symbol(items[0], [arrival.values[items[0]] for arrival in self.arrivals])
+            found.update(dict.fromkeys(items, derived))
+        for items in mine:
+            symbol = symbols[items[0]]
+            known = {other: term for other, term in found.items() if self._free_of(term, symbols)}
+            derived = self._derived(items, known) if symbol.id not in used else None
+            found.update(dict.fromkeys(items, derived or symbol))
+        return found
+
+    def _leaves(self, term: Term) -> list[Term]:
+        return [each for each in subterms((term,)) if each.op == "symbol"]
+
+    def _free_of(self, term: Term, symbols: dict[Item, Term]) -> bool:
+        ids = {symbol.id for symbol in symbols.values()}
+        return not any(leaf.id in ids for leaf in self._leaves(term))
+
+    def _symbol(self, item: Item, values: list[Term]) -> Term:
+        varies = any(value.varies for value in values) or bool(VECTOR_MASK >> item[1] & 1)
+        return self.build.terms.symbol(("at cut", self.cut.number, *item), 32, varies)
+
+    def _derived(self, items: list[Item], known: dict[Item, Term]) -> Term | None:
+        """A class as a function of others, if one arrival suggests it and all others agree."""
+        item = items[0]
+        if self.cut.failures.get(item, 0) >= _MOST_FAILURES:
+            return None
+        before = self.cut.relation.get(item)
+        candidates = [] if before is None or before.op == "symbol" else [before]
+        if item in self.cut.learned:
+            candidates.append(self.cut.learned[item])
+        for arrival in reversed(self.arrivals):
+            term = self._express(arrival.values[item], arrival, known)
+            if term is not None and term not in candidates:
+                candidates.append(term)
+        candidates += self._stepped(item, known)
+        for term in candidates:
+            if self._fits(term, item, known):
+                self._learn(item, term)
+                return term
+        if candidates:
+            self.cut.failures[item] = self.cut.failures.get(item, 0) + 1
+        return None
+
+    def _learn(self, item: Item, term: Term) -> None:
+        if self.cut.relation and self.cut.learned.get(item) is not term:
+            self.cut.learned[item] = term
+            self.relations.news = True
+
+    def _stepped(self, item: Item, known: dict[Item, Term]) -> list[Term]:
+        """Linear functions of items that change by a constant from one round to the next as this one does."""
+        if len(self.arrivals) < 2:
+            return []
+        build, first, last = self.build, self.arrivals[0], self.arrivals[-1]
+        step = self._step(item, first, last)
+        if not step or not self.relations.is_ground(first.values[item]):
+            return []
+        found = []
+        for other, symbol in known.items():
+            theirs = self._step(other, first, last) if symbol.op == "symbol" else 0
+            if theirs and step % theirs == 0 and self.relations.is_ground(first.values[other]):
+                times = step // theirs
+                parts = ((1, first.values[item]), (times, symbol), (-times, first.values[other]))
+                found.append(build.total(32, 0, parts))
+        return found
+
+    def _step(self, item: Item, first: Arrival, last: Arrival) -> int:
+        """By how much an item changes in a round, 0 if that is not a constant."""
+        now = last.values[item]
+        for before in (self.cut.relation.get(item), first.values[item]):
+            change = self.build.total(32, 0, ((1, now), (-1, before))) if before is not None else now
+            if change.op == "const" and change.value:
+                return signed(change.value, 32)
+        return 0
+
+    def _fits(self, term: Term, item: Item, known: dict[Item, Term]) -> bool:
+        for arrival in self.arrivals:
+            values = {symbol.id: arrival.values[other] for other, symbol in known.items() if symbol.op == "symbol"}
+            values |= {symbol.id: arrival.memory[space] for space, symbol in self._memory().items()}
+            if self.relations.rebuild.replaced(term, values.get) is not arrival.values[item]:
+                return False
+        return True
+
+    def _memory(self) -> dict[str, Term]:
+        return {
+            space: self.build.terms.symbol(("memory", self.cut.number, space), 0, False)
+            for space in self.arrivals[0].memory
+        }
+
+    def _express(self, value: Term, arrival: Arrival, known: dict[Item, Term]) -> Term | None:
+        """A value written over the symbols of this cut instead of those where the arrival came from."""
+        names = {arrival.values[other].id: symbol for other, symbol in known.items()}
+        names |= {arrival.memory[space].id: symbol for space, symbol in self._memory().items()}
+        sums = [(arrival.values[other], symbol) for other, symbol in known.items() if arrival.values[other].op == "sum"]
+        return self.relations.rebuild.expressed(value, names, sums, self.relations.is_ground)

@@ -1,0 +1,94 @@
+"""Writes what the documents say about rules and constraints from the data: docs/rules.md, docs/constraints.schema.json
+and the tables in docs/constraints.md.
+
+Run it after a change of rules or constraint sets: `python tools/check_docs.py`. With `--check` it only says whether
+the documents are up to date.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+from asmevo.checks.constraints.model import json_schema
+from asmevo.checks.constraints.reading import built_in_set, built_in_versions
+from asmevo.checks.constraints.switches import switch_table
+from asmevo.checks.registry import rules
+from asmevo.target import target_names
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+
+
+def rules_page() -> str:
+    """All rules, one section each, under the anchor that `--explain` and SARIF name."""
+    parts = [
+        "# Rules of `asmevo check`",
+        "Written by `tools/check_docs.py` from the rules' data. `asmevo check --explain RULE` prints the same.",
+    ]
+    family = None
+    for rule in rules().values():
+        own = re.split(r"[./]", rule.id)[0]
+        if own != family:
+            family = own
+            parts.append(f"## {family}")
+        parts.append(f'<a id="{rule.anchor}"></a>\n### {rule.id}\n\n**{rule.severity}**: {rule.title}')
+        parts.append(_escaped(rule.meaning))
+        parts.append(f"* example: {_escaped(rule.example)}\n* mend: {_escaped(rule.mend)}\n* source: {rule.source}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _escaped(text: str) -> str:
+    """Markdown reads `*`, `_` and `<` between words as markup."""
+    return re.sub(r"([*_<])", r"\\\1", text)
+
+
+def sets_table() -> str:
+    """The built-in sets with the ids of their entries."""
+    lines = ["| set | entries | DPP forms it lacks | switches off |", "|---|---|---|---|"]
+    for target in target_names():
+        for version in built_in_versions(target):
+            found = built_in_set(target, version)
+            entries = " ".join(f"`{each.entry.id}`" for each in found.entries)
+            lacks = " ".join(f"`{name}`" for name, support in found.dpp.items() if not support.supported)
+            off = " ".join(f"`{name}`" for name, switch in found.switches.items() if not switch.allowed)
+            lines.append(f"| {target}, ROCm {version} | {entries} | {lacks} | {off} |")
+    return "\n".join(lines)
+
+
+def switches_table() -> str:
+    """What each switch covers."""
+    lines = ["| switch | what it allows | instructions |", "|---|---|---|"]
+    for name, row in switch_table().items():
+        covers = " ".join(f"`{each}`" for selector in row["covers"] for each in next(iter(selector.values())))
+        lines.append(f"| `{name}` | {row['meaning']} | {covers} |")
+    return "\n".join(lines)
+
+
+def documents() -> dict[Path, str]:
+    """Every document with its content as it should be."""
+    page = DOCS / "constraints.md"
+    text = page.read_text(encoding="utf-8")
+    for name, table in (("sets", sets_table()), ("switches", switches_table())):
+        pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end {name} -->)", re.S)
+        text = pattern.sub(lambda found, table=table: f"{found[1]}{table}\n{found[2]}", text)  # type: ignore[misc]
+    return {
+        DOCS / "rules.md": rules_page(),
+        DOCS / "constraints.schema.json": json.dumps(json_schema(), indent=1) + "\n",
+        page: text,
+    }
+
+
+def main() -> None:
+    """Writes or checks."""
+    old = [path for path, text in documents().items() if not path.is_file() or path.read_text("utf-8") != text]
+    if "--check" in sys.argv[1:]:
+        names = ", ".join(path.name for path in old)
+        sys.exit(f"out of date: {names}; run tools/check_docs.py" if old else 0)
+    for path, text in documents().items():
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
