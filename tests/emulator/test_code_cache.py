@@ -9,16 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from asmevo.emulator.code_cache import CodeCache
+from asmevo.emulator.code_cache import CachedObject, CodeCache
 
 
 def test_functions_are_found_by_name(tmp_path: Path) -> None:
     cache = CodeCache(tmp_path)
     assert cache.objects(["f"]) == []
     assert cache.usage() is None
-    cache.keep(b"one", ["f", "g"])
+    cache.keep(b"one", ["f", "g"], needs=["helper"])
     cache.keep(b"other", ["h"])
-    assert CodeCache(tmp_path).objects(["g", "h", "unknown", "f"]) == [(b"one", ["f", "g"]), (b"other", ["h"])]
+    assert CodeCache(tmp_path).objects(["g", "h", "unknown", "f"]) == [
+        CachedObject(b"one", ["f", "g"], ["helper"]),
+        CachedObject(b"other", ["h"], []),
+    ]
     usage = cache.usage()
     assert usage is not None
     assert (usage.functions, usage.size) == (3, 8)
@@ -59,8 +62,8 @@ def _keep_many(directory: Path, number: int) -> None:
     cache = CodeCache(directory, limit=2000)
     for turn in range(20):
         cache.keep(bytes([number]) * 100, [f"{number} {turn}"])
-        for code, _ in cache.objects([f"{other} {turn}" for other in range(3)]):
-            assert len(code) == 100
+        for each in cache.objects([f"{other} {turn}" for other in range(3)]):
+            assert len(each.code) == 100
 
 
 def test_several_processes_at_once(tmp_path: Path) -> None:
@@ -98,3 +101,14 @@ def test_a_second_process_compiles_nothing(tmp_path: Path, monkeypatch: pytest.M
     counts = [int(run.stdout) for run in runs]
     assert counts[0] > 0
     assert counts[1] == 0
+
+
+def test_kernels_share_code_that_other_kernels_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An object of the first kernel has functions whose helpers the second one never asks for itself."""
+    monkeypatch.setenv("ASMEVO_CACHE", str(tmp_path))
+    tests = Path(__file__).parent.parent
+    for name in ("conv1d", "lds_reduce"):
+        program = _RUN.replace('"saxpy", "gfx1200"', f'"{name}", "gfx942"')
+        command = [sys.executable, "-c", program, str(tests / "support"), str(tests / "program")]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr

@@ -5,14 +5,20 @@ Expected results are worked out by hand in numpy or in the assertion itself.
 
 from __future__ import annotations
 
+import gc
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from compiled_programs import all_files
 
-from asmevo.emulator import Limits, Outcome, RunOptions, RunResult, parse_manifest, run, workgroups
+from asmevo.emulator import Limits, Outcome, RunOptions, RunResult, parse_manifest, read_manifest, run, workgroups
+from asmevo.emulator.memory import Arena
 from asmevo.program import Block, read_program
 from asmevo.toolchain import Processor, toolchain
+
+LAUNCHES = Path(__file__).parent.parent / "data" / "launches"
 
 ENGINES = ["reference", "compiled", "hot"]
 """The compiled engine with threaded code, and with whole blocks from the start ("hot")."""
@@ -462,3 +468,18 @@ def test_both_engines_agree_on_random_integer_code() -> None:
     wanted = good(launch(body, "reference")).tolist()
     assert good(launch(body, "compiled")).tolist() == wanted
     assert good(launch(body, "hot")).tolist() == wanted
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_run_leaves_no_memory_behind(asynchronous: bool) -> None:
+    """Without the garbage collector: cycles would keep the arenas of every launch of a long sweep alive."""
+    program = read_program(all_files()["gfx942/lds_reduce.hsaco"], "lds_reduce.hsaco")
+    manifest = read_manifest(LAUNCHES / "lds_reduce.json")
+    run(program, program.select()[0], manifest, options=RunOptions(seed=1, asynchronous=asynchronous))
+    gc.collect()
+    gc.disable()
+    try:
+        run(program, program.select()[0], manifest, options=RunOptions(seed=2, asynchronous=asynchronous))
+        assert not [each for each in gc.get_objects() if isinstance(each, Arena)]
+    finally:
+        gc.enable()

@@ -20,10 +20,10 @@ _LIMIT = 256 << 20  # bytes of objects
 _KEPT = 0.75  # of the limit, once something has to go
 _FRESH = 3600.0  # seconds in which a further use is not written down
 _PATIENCE = 2.0  # seconds to wait for another process
-_FORMAT = 1
+_FORMAT = 2
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS object (
-    id INTEGER PRIMARY KEY, code BLOB NOT NULL, size INTEGER NOT NULL, used REAL NOT NULL
+    id INTEGER PRIMARY KEY, code BLOB NOT NULL, needs TEXT NOT NULL, size INTEGER NOT NULL, used REAL NOT NULL
 );
 CREATE TABLE IF NOT EXISTS function (
     name TEXT PRIMARY KEY, object INTEGER NOT NULL REFERENCES object(id) ON DELETE CASCADE
@@ -52,6 +52,15 @@ class Usage:
     limit: int
 
 
+@dataclass(frozen=True, slots=True)
+class CachedObject:
+    """An object, those of its functions that were asked for, and the symbols it needs from elsewhere."""
+
+    code: bytes
+    names: list[str]
+    needs: list[str]
+
+
 class CodeCache:
     """Never raises for what is wrong with the disk: then nothing is found, and nothing kept."""
 
@@ -59,7 +68,7 @@ class CodeCache:
         self.file = (directory or cache_directory()) / f"code-{_FORMAT}.sqlite"
         self.limit = limit
 
-    def objects(self, names: Sequence[str]) -> list[tuple[bytes, list[str]]]:
+    def objects(self, names: Sequence[str]) -> list[CachedObject]:
         """Objects that together have as many of the functions as the cache knows, with the asked names of each."""
         found: dict[int, list[str]] = {}
         try:
@@ -72,18 +81,19 @@ class CodeCache:
                     query = f"SELECT name, object FROM function WHERE name IN ({marks})"
                     for name, number in database.execute(query, part):
                         found.setdefault(number, []).append(name)
-                return [(self._used(database, number), sorted(asked)) for number, asked in sorted(found.items())]
+                return [self._used(database, number, sorted(asked)) for number, asked in sorted(found.items())]
         except (OSError, sqlite3.Error, LookupError):
             return []
 
-    def keep(self, code: bytes, names: Sequence[str]) -> None:
+    def keep(self, code: bytes, names: Sequence[str], needs: Sequence[str] = ()) -> None:
         """Puts an object in; makes room if need be. Names that are known already keep their object."""
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
             with self._open() as database:
                 database.executescript(_SCHEMA)
                 row = database.execute(
-                    "INSERT INTO object(code, size, used) VALUES (?, ?, ?)", (code, len(code), time.time())
+                    "INSERT INTO object(code, needs, size, used) VALUES (?, ?, ?, ?)",
+                    (code, " ".join(needs), len(code), time.time()),
                 )
                 database.executemany(
                     "INSERT OR IGNORE INTO function VALUES (?, ?)", [(name, row.lastrowid) for name in names]
@@ -113,14 +123,14 @@ class CodeCache:
             with database:
                 yield database
 
-    def _used(self, database: sqlite3.Connection, number: int) -> bytes:
-        row = database.execute("SELECT code, used FROM object WHERE id = ?", (number,)).fetchone()
+    def _used(self, database: sqlite3.Connection, number: int, asked: list[str]) -> CachedObject:
+        row = database.execute("SELECT code, used, needs FROM object WHERE id = ?", (number,)).fetchone()
         if row is None:
             raise LookupError(number)
         now = time.time()
         if now - row[1] > _FRESH:
             database.execute("UPDATE object SET used = ? WHERE id = ?", (now, number))
-        return bytes(row[0])
+        return CachedObject(bytes(row[0]), asked, row[2].split())
 
     def _make_room(self, database: sqlite3.Connection) -> None:
         total = database.execute("SELECT SUM(size) FROM object").fetchone()[0]

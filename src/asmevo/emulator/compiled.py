@@ -270,6 +270,7 @@ class CompiledEngine:
         context[Slot.BUDGET] = turn
         self._wave, self._error = wave, None
         outcome = self._run(ctypes.addressof(context), table.ctypes.data, block.number)
+        self._wave = None
         wave.steps += turn - ctypes.c_int64(context[Slot.BUDGET]).value
         if self._error is not None:
             raise self._error

@@ -162,6 +162,14 @@ class Machine:
     def turns(self, group: Triple) -> Iterator[None]:
         """Runs one workgroup to its end; comes back after each turn of a wave."""
         members = self._members(group)
+        try:
+            yield from self._turns_of(members, group)
+        finally:
+            for member in members:  # these point back at wave and machine: cycles would keep all memory alive
+                member.wave.reach.on_unwritten = _nobody_hears
+                member.wave.under_way = None
+
+    def _turns_of(self, members: list[_Member], group: Triple) -> Iterator[None]:
         phase = 0
         while not all(member.ended for member in members):
             progress = False
@@ -265,6 +273,10 @@ class Machine:
             if not member.ended
         )
         return f"workgroup {list(group)}: a barrier is never completed: {places}"
+
+
+def _nobody_hears(fault: Fault) -> None:
+    """For waves that have ended."""
 
 
 def _completed_phase(members: list[_Member], phase: int) -> int:

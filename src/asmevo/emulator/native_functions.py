@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -73,8 +73,9 @@ def addresses(wanted: Mapping[str, Write]) -> dict[str, int]:
     with _LOCK:
         missing = [name for name in wanted if name not in _ADDRESSES and name not in _REFUSED]
         if missing:
-            for code, names in CodeCache().objects(missing):
-                _load(code, [name for name in names if name in wanted])
+            for each in CodeCache().objects(missing):
+                if _link_cached(each.needs):
+                    _load(each.code, each.names)
             _compile({name: wanted[name] for name in missing if name not in _ADDRESSES})
         return {name: _ADDRESSES[name] for name in wanted if name in _ADDRESSES}
 
@@ -93,6 +94,27 @@ def link(wanted: Mapping[str, tuple[str, Write]]) -> None:
         _LINKED.add(symbol)
 
 
+def _link_cached(symbols: Sequence[str]) -> bool:
+    """Makes the helpers that an object from the cache calls known to the linker; False when one is not there.
+
+    An object may hold more functions than were asked for, with helpers that nobody here has asked for. One symbol
+    that the linker does not know, and it leaves the whole object without its addresses.
+    """
+    fresh = [symbol for symbol in symbols if symbol not in _LINKED]
+    if not fresh:
+        return True
+    for each in CodeCache().objects([name_of(symbol) for symbol in fresh]):
+        if not _link_cached(each.needs):
+            return False
+        _load(each.code, each.names)
+    if any(name_of(symbol) not in _ADDRESSES for symbol in fresh):
+        return False
+    for symbol in fresh:
+        llvm.add_symbol(symbol, _ADDRESSES[name_of(symbol)])
+        _LINKED.add(symbol)
+    return True
+
+
 def _compile(wanted: Mapping[str, Write]) -> None:
     module = ir.Module("functions")
     names = []
@@ -106,15 +128,10 @@ def _compile(wanted: Mapping[str, Write]) -> None:
     if names:
         code = native.object_code(module)
         _load(code, names)
-        CodeCache().keep(code, names)
+        CodeCache().keep(code, names, [each.name for each in module.functions if each.name in _LINKED])
 
 
 def _load(code: bytes, names: list[str]) -> None:
-    """Takes these functions out of an object.
-
-    An object from the cache may hold others, whose helpers nobody has made known to the linker yet; to call those
-    would be to call address 0. They are loaded when they are asked for, with an object of their own.
-    """
     engine = native.load(code)
     _ENGINES.append(engine)
     for name in names:
