@@ -11,7 +11,9 @@ from wait_simulator import find_violation
 from written_kernels import compiled_kernels, written
 
 from asmevo.analysis.events import counter_events, wait_values
-from asmevo.analysis.wait_counters import WaitAnalysis, WaitNeed, is_redundant, wait_requirements
+from asmevo.analysis.wait_counters import WaitAnalysis
+from asmevo.analysis.wait_needs import WaitNeed, is_redundant, wait_requirements
+from asmevo.analysis.wait_witness import witness_of
 from asmevo.program.kernel import Block, Kernel
 from asmevo.program.registers import register_names
 
@@ -24,7 +26,7 @@ def hazards(text: str, gpu: str) -> list[tuple[int, str, int]]:
 
 
 def needs(text: str, gpu: str) -> list[WaitNeed]:
-    return list(wait_requirements(written(text, gpu)))
+    return list(wait_requirements(WaitAnalysis(written(text, gpu))))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +181,7 @@ def test_what_a_wait_is_for() -> None:
     assert (first.slack, first.is_redundant) == (1, False)
     assert second.is_redundant, "as long as the first waits for everything"
     kernel = written(text, "gfx942")
-    assert [is_redundant(kernel, id_) for id_ in (3, 5, 0)] == [False, True, False]
+    assert [is_redundant(WaitAnalysis(kernel), id_) for id_ in (3, 5, 0)] == [False, True, False]
 
 
 def test_a_need_is_the_least_over_paths() -> None:
@@ -316,7 +318,7 @@ def test_a_hazard_comes_with_a_real_path(program: tuple[str, str, bool]) -> None
     gpu, text, _ = program
     analysis = WaitAnalysis(written(text, gpu))
     for hazard in analysis.hazards:
-        witness = analysis.witness(hazard)
+        witness = witness_of(analysis, hazard)
         assert witness.path[-1] == hazard.block
         assert hazard.producer in {each.id for each in analysis.kernel.blocks[witness.path[0]].instructions}
         for before, after in zip(witness.path, witness.path[1:], strict=False):
@@ -341,5 +343,5 @@ def test_a_candidate_is_judged_as_if_alone(program: tuple[str, str, bool], chanc
     candidate = kernel.with_blocks(tuple(blocks))
     after, alone = WaitAnalysis(candidate, parent), WaitAnalysis(candidate)
     assert after.hazards == alone.hazards
-    assert after.wait_requirements() == alone.wait_requirements()
+    assert wait_requirements(after) == wait_requirements(alone)
     assert after.order_points() == alone.order_points()

@@ -16,7 +16,8 @@ import pytest
 from wait_mutations import Mutation, kernels_of, mutated, mutations_of
 from wait_simulator import find_violation
 
-from asmevo.analysis.wait_counters import WaitAnalysis, WaitNeed
+from asmevo.analysis.wait_counters import WaitAnalysis
+from asmevo.analysis.wait_needs import WaitNeed, wait_requirements
 from asmevo.checks.waits import check_order, hard_findings
 from asmevo.program.kernel import Kernel
 
@@ -56,7 +57,7 @@ def sweep(files: list[Path], per_file: int, walks: int) -> Counter[str]:
             if kernel.name not in parents:
                 parent = parents[kernel.name] = WaitAnalysis(kernel)
                 assert hard_findings(parent) == ()
-                needs[kernel.name] = {(n.instruction, n.counter): n for n in parent.wait_requirements()}
+                needs[kernel.name] = {(n.instruction, n.counter): n for n in wait_requirements(parent)}
             need = needs[kernel.name][mutation.wait, mutation.counter]
             outcome[judge(kernel, mutation, parents[kernel.name], need, walks)] += 1
     return outcome

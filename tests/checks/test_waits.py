@@ -10,6 +10,7 @@ import pytest
 from written_kernels import written
 
 from asmevo.analysis.wait_counters import WaitAnalysis
+from asmevo.analysis.wait_needs import wait_requirements
 from asmevo.checks.finding import Finding, Severity
 from asmevo.checks.waits import check_order, check_waits
 from asmevo.program.kernel import Block, Kernel
@@ -99,10 +100,14 @@ ds_read_b32 v4, v5
 def test_lds_dma_open_at_a_barrier() -> None:
     (finding,) = against(LDS_DMA.format("vmcnt(2)"), "gfx950")
     assert finding.rule == "waits.lds-dma"
-    assert finding.instructions == (5, 2)
-    assert "vmcnt" in finding.message
+    assert finding.instructions == (5, 2, 6)
+    assert "1 LDS-DMA write still outstanding (vmcnt(2) retires only 1 of 2)" in finding.message
+    assert finding.missing == "vmcnt(1), found vmcnt(2)"
     assert against(LDS_DMA.format("vmcnt(1)"), "gfx950") == []
-    assert [f.instructions[1] for f in against(LDS_DMA.format("lgkmcnt(0)"), "gfx950")] == [1, 2]
+    (never,) = against(LDS_DMA.format("lgkmcnt(0)"), "gfx950")
+    assert (never.severity, never.instructions) == (Severity.ERROR, (5, 1, 2, 6))
+    assert "2 LDS-DMA writes still outstanding (no wait for vmcnt anywhere)" in never.message
+    assert never.missing == "vmcnt(1), found no wait"
 
 
 TENSOR = """
@@ -199,7 +204,7 @@ def test_a_wait_that_breaks_up_a_hazard_is_not_called_idle() -> None:
     assert [f.rule for f in check_waits(written(text, "gfx1030"))] == ["waits.idle"]
     kernel = written(text, "gfx1010")
     parent = WaitAnalysis(kernel)
-    assert [(need.needed, need.guards_hazard) for need in parent.wait_requirements()] == [(0, True)] * 2
+    assert [(need.needed, need.guards_hazard) for need in wait_requirements(parent)] == [(0, True)] * 2
     lost = check_order(parent, WaitAnalysis(_without(kernel, 1), parent))
     assert [(f.rule, f.instructions) for f in lost] == [("waits.guard", (1,))]
 

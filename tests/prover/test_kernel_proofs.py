@@ -101,7 +101,7 @@ PROVED = {
     "only the solver sees it: the average without overflow": (
         "v_and_b32 v2, v0, v1\nv_xor_b32 v3, v0, v1\nv_lshrrev_b32 v3, 1, v3\nv_add_u32 v2, v2, v3" + STORE,
         "v_or_b32 v2, v0, v1\nv_xor_b32 v3, v0, v1\nv_lshrrev_b32 v3, 1, v3\n"
-        "v_and_b32 v4, v0, v1\nv_xor_b32 v5, v0, v1\nv_and_b32 v5, 1, v5\nv_sub_u32 v2, v2, v3\nv_sub_u32 v2, v2, v5" + STORE,
+        "v_xor_b32 v5, v0, v1\nv_and_b32 v5, 1, v5\nv_sub_u32 v2, v2, v3\nv_sub_u32 v2, v2, v5" + STORE,
     ),
 }  # fmt: skip
 

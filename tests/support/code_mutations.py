@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from asmevo.program.decode import decode_one
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Block, Kernel
+from asmevo.program.reading import PC_READS
 
 _TRIES = 40
 _BITS_TURNED = (1, 1, 1, 2)
@@ -30,7 +31,8 @@ class Mutant:
 
 def stays(instruction: Instruction) -> bool:
     """Whether it is one step in straight code."""
-    return instruction.flags.isdisjoint(_ELSEWHERE) and instruction.reference is None
+    tied = instruction.reference is not None or instruction.mnemonic in PC_READS
+    return instruction.flags.isdisjoint(_ELSEWHERE) and not tied
 
 
 def windows(kernels: tuple[Kernel, ...], length: int, chance: random.Random) -> Iterator[Kernel]:

@@ -62,6 +62,87 @@ def test_mfma_tables_follow_the_published_formulas() -> None:
     assert needed("agpr-accvgpr-read", "gfx908") == {2: 4, 8: 10, 16: 18}
 
 
+# Which targets have a hazard that an instruction ends (LLVM's inserted instructions, ACO's names beside them), as
+# written down from both before there was a table; "w64" stands for waves of 64 only.
+INSERTED = {
+    "vcmpx-permlane": "gfx1010 gfx1100 gfx1102 gfx1151 gfx1200 gfx1201 gfx1250",
+    "vmem-to-scalar-write": "gfx1010",
+    "smem-to-vector-write": "gfx1010",
+    "vcmpx-exec-war": "gfx1010",
+    "lds-branch-vmem": "gfx1010",
+    "vmem-branch-lds": "gfx1010",
+    "fp-atomic-denorm-mode": "gfx1010 gfx1030",
+    "lds-direct-valu": "gfx1100 gfx1102 gfx1151 gfx1200 gfx1201",
+    "lds-direct-vmem": "gfx1100 gfx1102 gfx1151",
+    "lds-direct-vmem-gfx12": "gfx1200 gfx1201",
+    "valu-partial-forwarding": "w64 gfx1100 gfx1102 gfx1151",
+    "valu-trans-use": "gfx1100 gfx1102",
+    "wmma-src-ab": "gfx1100 gfx1102 gfx1151 gfx1200 gfx1201",
+    "valu-mask-write": "w64 gfx1100 gfx1102 gfx1151",
+    "valu-read-sgpr-salu": "gfx1200 gfx1201",
+    "valu-read-sgpr-valu": "gfx1200 gfx1201",
+    "valu-read-vcc-salu": "gfx1200 gfx1201",
+    "valu-read-vcc-valu": "gfx1200 gfx1201",
+    "trans-use-gfx1250": "gfx1250",
+}
+
+# Rows of wait states that only some of the older targets have: (target, wait states), all others none.
+OLDER = {
+    "nsa-to-vmem": {"gfx1010": 1},
+    "exec-mfma-gfx908": {"gfx908": 4},
+    "exec-mfma": {"gfx90a": 4, "gfx942": 4, "gfx950": 4},
+    "valu-mfma": {"gfx90a": 2, "gfx942": 2, "gfx950": 2},
+    "dot-same-opcode": {"gfx90a": 3, "gfx942": 3, "gfx950": 3},
+    "dot-use": {"gfx90a": 3, "gfx942": 3, "gfx950": 3},
+    "dot-overwrite": {"gfx90a": 3, "gfx942": 3, "gfx950": 3},
+    "agpr-src-ab": {"gfx908": 4},
+    "agpr-src-c": {"gfx908": 2},
+    "accvgpr-write-src-c": {"gfx908": 1},
+    "accvgpr-write-src-ab": {"gfx908": 3},
+    "accvgpr-write-read": {"gfx908": 3},
+    "accvgpr-read-memory": {"gfx908": 2},
+    "vgpr-permlane": {"gfx950": 2},
+    "exec-permlane": {"gfx950": 4},
+    "dealloc-vgprs": dict.fromkeys(("gfx1100", "gfx1102", "gfx1151", "gfx1200", "gfx1201", "gfx1250"), 1),
+}
+
+# Wait states of MFMA, measured with llc 22.1.8 (gfx90a, gfx942, gfx950): 4x4x4_f16 (2 passes), 16x16x16_f16 (8 passes
+# on gfx90a, else 4), 32x32x8_f16 (16, else 8) and 32x32x4_2b_f16 (16).
+PASSES = ((2, 2, 2), (8, 4, 4), (16, 8, 8), (16, 16, 16))
+MFMA = {
+    "xdl-valu": ((5, 5, 5), (11, 7, 8), (19, 11, 12), (19, 19, 20)),
+    "xdl-overwrite": ((5, 5, 5), (11, 7, 8), (19, 11, 12), (19, 19, 20)),
+    "xdl-src-ab": ((5, 5, 5), (11, 7, 8), (19, 11, 12), (19, 19, 20)),
+    "xdl-src-c-partial": ((2, 3, 4), (8, 5, 6), (16, 9, 10), (16, 17, 18)),
+    "mfma-src-c-overwrite": ((1, 1, 1), (7, 3, 3), (15, 7, 7), (15, 15, 15)),
+}
+
+
+@pytest.mark.parametrize("rule", INSERTED)
+def test_inserted_instructions_are_asked_for_on_exactly_their_targets(rule: str) -> None:
+    words = INSERTED[rule].split()
+    targets = [word for word in words if word != "w64"]
+    table = hazard_table()
+    row = next(row for row in (*table.sequences, table.partial_forwarding) if row.id == rule)
+    families = {gpu: load_target(gpu).family.value for gpu in (*TARGETS, "gfx1102")}
+    assert {gpu for gpu, family in families.items() if {gpu, family} & set(row.targets)} == set(targets)
+    assert row.wave_sizes == ((64,) if "w64" in words else ())
+
+
+@pytest.mark.parametrize("rule", OLDER)
+def test_wait_states_are_asked_for_on_exactly_their_targets(rule: str) -> None:
+    assert {gpu: needed(rule, gpu) for gpu in (*TARGETS, "gfx1102") if needed(rule, gpu)} == OLDER[rule]
+
+
+@pytest.mark.parametrize("rule", MFMA)
+def test_mfma_wait_states_are_the_measured_ones(rule: str) -> None:
+    tables = [needed(rule, gpu) for gpu in ("gfx90a", "gfx942", "gfx950")]
+    for passes, states in zip(PASSES, MFMA[rule], strict=True):
+        for table, count, expected in zip(tables, passes, states, strict=True):
+            assert isinstance(table, dict)
+            assert table[count] == expected
+
+
 def test_rows_have_distinct_names_and_sources() -> None:
     table = hazard_table()
     rows = (*table.wait_states, *table.sequences)

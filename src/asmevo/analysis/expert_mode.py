@@ -25,7 +25,7 @@ from functools import lru_cache
 
 from asmevo.analysis.control_flow import ControlFlow
 from asmevo.analysis.events import counter_events, wait_values
-from asmevo.analysis.wait_counters import LaneState, join_lane
+from asmevo.analysis.wait_state import LaneState, join_lane
 from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.kernel import Kernel
 from asmevo.program.registers import UNIT_COUNT, VGPR_MASK, units_of

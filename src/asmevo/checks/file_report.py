@@ -12,17 +12,20 @@ import bisect
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from asmevo.checks import check_kernel
 from asmevo.checks.constraints import Violation, constraints_for, refused_forms, violations
+from asmevo.checks.dual_issue import refused_pairs
 from asmevo.checks.finding import Finding
 from asmevo.checks.suppression import Ledger, Suppression, complaints, suppressions_in
+from asmevo.checks.wait_notes import refused_waits
 from asmevo.program import KernelNotFoundError, Program, ProgramError, open_program
 from asmevo.program.kernel import Kernel
 from asmevo.program.source import source_variants
-from asmevo.target import UnknownTargetError, parse_target_id
+from asmevo.target import UnknownTargetError, load_target, parse_target_id
 from asmevo.toolchain import ToolchainError
 
 
@@ -162,12 +165,18 @@ def _unreadable(file: Path, options: CheckOptions, error: str) -> FileReport:
     """The error, and the forms in the text that the target does not have."""
     try:
         text = file.read_bytes().decode("utf-8-sig")
-        variants, _ = source_variants(text, str(file), options.gpu)
+        variants, _ = source_variants(text, str(file), options.gpu, options.wave_size)
     except (OSError, ValueError, ProgramError):
         return FileReport(str(file), error=error)
     target = parse_target_id(variants[0].gpu).name
     constraints = constraints_for(target, options.constraints, options.rocm)
-    findings = tuple(PlacedFinding(finding, str(file), line=line) for line, finding in refused_forms(text, constraints))
+    refused = (
+        *refused_forms(text, constraints),
+        *refused_pairs(text, load_target(target), variants[0].processor),
+        *refused_waits(text, load_target(target)),
+    )
+    in_order = sorted(refused, key=itemgetter(0))
+    findings = tuple(PlacedFinding(finding, str(file), line=line) for line, finding in in_order)
     return FileReport(str(file), target, 0, findings, constraints.notes, error)
 
 

@@ -57,7 +57,8 @@ def _finding(analysis: HazardAnalysis, violation: Violation) -> Finding:
         missing, mend = _sequence(row, violation)
     severe = row.severity == "error" and not violation.softened
     doubt = f" ({violation.softened})" if violation.softened else ""
-    registers = register_names(violation.registers) if violation.registers else ""
+    ties_registers = isinstance(row, PartialForwarding) or row.via is None or row.via.produced != "hwreg"
+    registers = register_names(violation.registers) if violation.registers and ties_registers else ""
     through = f" through {registers}" if registers else ""
     return Finding(
         rule=f"hazards.{violation.rule}",

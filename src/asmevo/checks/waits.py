@@ -7,11 +7,10 @@ The facts come from `analysis.wait_counters`; this file turns them into findings
     waits.function-entry     warning  a function touches registers before it waited for what its caller left
     waits.function-return    warning  a function returns with results still under way
     waits.lds-at-barrier     warning  a wave passes a barrier with LDS writes under way, and LDS is read later
-    waits.lds-dma            warning  loads into LDS that nothing ever waits for, and LDS is read later
+    waits.lds-dma            warning  loads into LDS that nothing ever waits for (`lds_dma`)
     waits.write-back         warning  a store while a cache write-back is under way (a broken release)
     waits.unknown            warning  an instruction without a meaning: nothing is known of what it touches
-    waits.idle               perf     a wait that can never make the wave wait
-    waits.legacy             perf     `s_waitcnt` on a target where it waits for everything
+    waits.idle, .legacy, .redundant, .over-strong   perf     see `wait_notes`
 
 Memory order is relative: which accesses *should* be over at a barrier the code does not say, except for LDS
 writes. So `check_order` compares a candidate with its parent and reports accesses that may now be under way
@@ -24,10 +23,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from asmevo.analysis.control_flow import Exit
-from asmevo.analysis.events import UNIT_MASK, Mark, effect_of, is_release_barrier, reads_lds
+from asmevo.analysis.events import UNIT_MASK, Mark, effect_of
 from asmevo.analysis.expert_mode import expert_mode_hazards
-from asmevo.analysis.wait_counters import Hazard, WaitAnalysis, Witness
-from asmevo.checks.finding import Finding, Severity
+from asmevo.analysis.wait_counters import Hazard, WaitAnalysis
+from asmevo.analysis.wait_witness import Witness, witness_of
+from asmevo.checks.finding import Finding, Severity, named
+from asmevo.checks.lds_dma import lds_read_after, unsettled_transfers
+from asmevo.checks.wait_notes import wait_notes
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Kernel
 from asmevo.program.registers import register_names
@@ -49,12 +51,12 @@ def check_waits(kernel: Kernel) -> tuple[Finding, ...]:
 
 def findings_of(analysis: WaitAnalysis) -> tuple[Finding, ...]:
     """The same for an analysis that is there already; `hard_findings` and then the advice on waits."""
-    return (*hard_findings(analysis), *_idle(analysis), *_legacy(analysis))
+    return (*hard_findings(analysis), *wait_notes(analysis))
 
 
 def hard_findings(analysis: WaitAnalysis) -> tuple[Finding, ...]:
     """Errors and warnings only: what counts against a candidate."""
-    found = [*_hazards(analysis), *_expert_mode(analysis), *_returns(analysis), *_lds_dma(analysis)]
+    found = [*_hazards(analysis), *_expert_mode(analysis), *_returns(analysis), *unsettled_transfers(analysis)]
     found += _unknown(analysis)
     found.sort(key=lambda finding: finding.severity is not Severity.ERROR)
     return tuple(found)
@@ -81,7 +83,7 @@ def _lost_guard(parent: Kernel, guard: int) -> Finding:
         rule="waits.guard",
         severity=Severity.WARNING,
         kernel=parent.name,
-        message=f"{_name(parent.by_id[guard])} is gone; it may have kept LDS and vector memory accesses on "
+        message=f"{named(parent.by_id[guard])} is gone; it may have kept LDS and vector memory accesses on "
         "the two sides of a branch apart",
         instructions=(guard,),
         missing=parent.by_id[guard].text,
@@ -89,13 +91,13 @@ def _lost_guard(parent: Kernel, guard: int) -> Finding:
 
 
 def _new_order(kernel: Kernel, point: int, new: list[int]) -> Finding:
-    names = ", ".join(_name(kernel.by_id[each]) for each in new[:3])
+    names = ", ".join(named(kernel.by_id[each]) for each in new[:3])
     more = f" and {len(new) - 3} more" if len(new) > 3 else ""
     return Finding(
         rule="waits.order",
         severity=Severity.WARNING,
         kernel=kernel.name,
-        message=f"{names}{more} may be under way at {_name(kernel.by_id[point])}, where the parent had it "
+        message=f"{names}{more} may be under way at {named(kernel.by_id[point])}, where the parent had it "
         "settled; other waves may see another order",
         instructions=(point, *new),
         missing="the wait that the parent had in front",
@@ -114,7 +116,7 @@ def _hazards(analysis: WaitAnalysis) -> Iterator[Finding]:
             yield _in_flight(analysis, hazard)
         elif hazard.opened & Mark.WRITE_BACK:
             yield _missing_wait(analysis, hazard, "waits.write-back", _WRITE_BACK)
-        elif _reaches_lds_read(analysis, hazard.block, hazard.consumer):
+        elif lds_read_after(analysis, hazard.block, hazard.consumer) is not None:
             yield _missing_wait(analysis, hazard, "waits.lds-at-barrier", _LDS_AT_BARRIER)
 
 
@@ -141,9 +143,9 @@ def _missing_wait(analysis: WaitAnalysis, hazard: Hazard, rule: str, what: str) 
     kernel = analysis.kernel
     assert hazard.producer is not None
     producer, consumer = kernel.by_id[hazard.producer], kernel.by_id[hazard.consumer]
-    witness = analysis.witness(hazard)
+    witness = witness_of(analysis, hazard)
     missing = _missing(analysis, hazard, witness)
-    words = what.format(producer=_name(producer), consumer=_name(consumer))
+    words = what.format(producer=named(producer), consumer=named(consumer))
     return Finding(
         rule=rule,
         severity=Severity.WARNING,
@@ -166,16 +168,39 @@ def _how(sources: bool, is_read: bool) -> str:
 def _missing(analysis: WaitAnalysis, hazard: Hazard, witness: Witness) -> str:
     counter = analysis.lanes.lanes[hazard.lane].counter
     needed = f"{counter}({witness.needed})" + (" or lower" if witness.needed else "")
-    return f"{needed}, found {'no wait' if witness.found is None else f'{counter}({witness.found})'}"
+    if witness.found is not None:
+        return f"{needed}, found {counter}({witness.found})"
+    useless = _useless_wait(analysis, hazard, witness)
+    if useless is None:
+        return f"{needed}, found no wait"
+    return f"{needed}, found {counter}({useless[1]}), which says nothing about operations out of order"
 
 
 def _mend(analysis: WaitAnalysis, hazard: Hazard, witness: Witness) -> str:
     counter = analysis.lanes.lanes[hazard.lane].counter
-    if witness.wait is None:
-        mnemonic = analysis.target.wait_instruction({counter: hazard.age})
-        place = _name(analysis.kernel.by_id[hazard.consumer])
-        return f"insert {mnemonic} for {counter}({hazard.age}) before {place}"
-    return f"lower {counter} of {_name(analysis.kernel.by_id[witness.wait])} to {witness.needed}"
+    if witness.wait is not None:
+        return f"lower {counter} of {named(analysis.kernel.by_id[witness.wait])} to {witness.needed}"
+    useless = _useless_wait(analysis, hazard, witness)
+    if useless is not None:
+        return f"lower {counter} of {named(useless[0])} to {witness.needed}"
+    mnemonic = analysis.target.wait_instruction({counter: hazard.age})
+    place = named(analysis.kernel.by_id[hazard.consumer])
+    return f"insert {mnemonic} for {counter}({hazard.age}) before {place}"
+
+
+def _useless_wait(analysis: WaitAnalysis, hazard: Hazard, witness: Witness) -> tuple[Instruction, int] | None:
+    """The last wait in front of the consumer, behind the producer, that names the counter and gains nothing."""
+    counter = analysis.lanes.lanes[hazard.lane].counter
+    found = None
+    for block in witness.path[-2:]:
+        for instruction in analysis.kernel.blocks[block].instructions:
+            if instruction.id == hazard.consumer and block == witness.path[-1]:
+                return found
+            if instruction.id == hazard.producer:
+                found = None
+            value = dict(effect_of(instruction.decoded, analysis.target).waits).get(counter)
+            found = found if value is None else (instruction, value)
+    return found
 
 
 def _on_path(witness: Witness) -> str:
@@ -195,12 +220,12 @@ def _expert_mode(analysis: WaitAnalysis) -> Iterator[Finding]:
             rule="waits.expert-mode",
             severity=Severity.ERROR,
             kernel=kernel.name,
-            message=f"{names} may not have been {verb} by {_name(producer)} when {_name(consumer)} touches "
+            message=f"{names} may not have been {verb} by {named(producer)} when {named(consumer)} touches "
             f"it: WAVE_SCHED_MODE 2 switched the interlock off, needs s_wait_alu {missing} in between",
             instructions=(consumer.id, producer.id),
             path=(hazard.block,),
             missing=missing,
-            mend=f"insert s_wait_alu depctr_{hazard.field}({hazard.needed}) before {_name(consumer)}",
+            mend=f"insert s_wait_alu depctr_{hazard.field}({hazard.needed}) before {named(consumer)}",
             subject=f"{hazard.field}:{names}",
         )
 
@@ -213,10 +238,10 @@ def _entry(analysis: WaitAnalysis, hazard: Hazard) -> Finding:
         rule="waits.function-entry",
         severity=Severity.WARNING,
         kernel=analysis.kernel.name,
-        message=f"{_name(consumer)} touches {names} before the function waited for what its caller may have "
+        message=f"{named(consumer)} touches {names} before the function waited for what its caller may have "
         f"left under way ({counter})",
         instructions=(consumer.id,),
-        path=analysis.witness(hazard).path,
+        path=witness_of(analysis, hazard).path,
         missing=f"{counter}(0) at the entry",
         mend="wait for all counters of loads at the entry of a function",
         subject=counter,
@@ -240,7 +265,7 @@ def _returns(analysis: WaitAnalysis) -> Iterator[Finding]:
                     rule="waits.function-return",
                     severity=Severity.WARNING,
                     kernel=analysis.kernel.name,
-                    message=f"{_name(last)} returns while {register_names(pending)} may be in flight; "
+                    message=f"{named(last)} returns while {register_names(pending)} may be in flight; "
                     "callers do not wait for it",
                     instructions=(last.id,),
                     path=(block,),
@@ -250,116 +275,13 @@ def _returns(analysis: WaitAnalysis) -> Iterator[Finding]:
                 )
 
 
-def _lds_dma(analysis: WaitAnalysis) -> Iterator[Finding]:
-    """Loads into LDS that no wait anywhere settles, though a barrier or an LDS read follows."""
-    loads = analysis.loads_into_lds
-    if not loads:
-        return
-    settled: set[int] = set()
-    exposed: dict[int, tuple[int, int]] = {}
-    for block in range(len(analysis.kernel.blocks)):
-        for instruction, effect, state in analysis.state_before_each(block):
-            if effect.is_wait or effect.is_call:
-                settled |= _settled(analysis, state, effect.limits)
-            elif is_release_barrier(instruction.decoded) or reads_lds(instruction.decoded):
-                for each in analysis.under_way(state, int(Mark.LDS_DMA)):
-                    exposed.setdefault(each, (block, instruction.id))
-    for load in loads:
-        if load.id in exposed and load.id not in settled:
-            block, point = exposed[load.id]
-            if reads_lds(analysis.kernel.by_id[point].decoded) or _reaches_lds_read(analysis, block, point):
-                yield _never_settled(analysis, load, point, block)
-
-
-def _settled(analysis: WaitAnalysis, state: list[list[int]], limits: tuple[tuple[int, int], ...]) -> set[int]:
-    found: set[int] = set()
-    for lane, value in limits:
-        found.update(analysis.under_way([state[lane][value:]], int(Mark.LDS_DMA)))
-    return found
-
-
-def _never_settled(analysis: WaitAnalysis, load: Instruction, point: int, block: int) -> Finding:
-    kernel = analysis.kernel
-    counters = [analysis.lanes.lanes[lane].counter for lane in _lanes(analysis, load)]
-    counter = counters[0] if counters else "its counter"
-    return Finding(
-        rule="waits.lds-dma",
-        severity=Severity.WARNING,
-        kernel=kernel.name,
-        message=f"{_name(load)} writes LDS and may be under way at {_name(kernel.by_id[point])}: no wait in "
-        f"this kernel ever settles it (it counts in {counter}), so LDS may be read before it is written. "
-        "Certain if what is read then is what it loads; addresses are not compared",
-        instructions=(point, load.id),
-        path=(block,),
-        missing=f"a wait for {counter} low enough before the barrier or the LDS read",
-        mend=f"lower {counter} before {_name(kernel.by_id[point])}, at most to the number of younger loads",
-        subject=counter,
-    )
-
-
-def _lanes(analysis: WaitAnalysis, instruction: Instruction) -> list[int]:
-    return [issue.lane for issue in effect_of(instruction.decoded, analysis.target).issues]
-
-
-def _reaches_lds_read(analysis: WaitAnalysis, block: int, behind: int) -> bool:
-    """Whether an LDS read may follow an instruction of a block."""
-    instructions = analysis.kernel.blocks[block].instructions
-    start = next(place for place, each in enumerate(instructions) if each.id == behind) + 1
-    if any(reads_lds(each.decoded) for each in instructions[start:]):
-        return True
-    seen: set[int] = set()
-    waiting = list(analysis.flow.successors[block])
-    while waiting:
-        at = waiting.pop()
-        if at in seen:
-            continue
-        seen.add(at)
-        if any(reads_lds(each.decoded) for each in analysis.kernel.blocks[at].instructions):
-            return True
-        waiting += analysis.flow.successors[at]
-    return False
-
-
 def _unknown(analysis: WaitAnalysis) -> Iterator[Finding]:
     for instruction in analysis.unknown_instructions:
         yield Finding(
             rule="waits.unknown",
             severity=Severity.WARNING,
             kernel=analysis.kernel.name,
-            message=f"{_name(instruction)} has no known meaning, so nothing can be said about its waits",
+            message=f"{named(instruction)} has no known meaning, so nothing can be said about its waits",
             instructions=(instruction.id,),
             subject=instruction.mnemonic,
         )
-
-
-def _idle(analysis: WaitAnalysis) -> Iterator[Finding]:
-    for id_ in analysis.idle_waits():
-        wait = _name(analysis.kernel.by_id[id_])
-        yield Finding(
-            rule="waits.idle",
-            severity=Severity.PERF,
-            kernel=analysis.kernel.name,
-            message=f"{wait} never waits: on no path is more under way than it allows",
-            instructions=(id_,),
-            mend="delete it",
-        )
-
-
-def _legacy(analysis: WaitAnalysis) -> Iterator[Finding]:
-    if "s_waitcnt" in analysis.target.wait.instructions:
-        return
-    better = ", ".join(sorted(analysis.target.wait.instructions))
-    for instruction in analysis.kernel.instructions:
-        if instruction.mnemonic == "s_waitcnt":
-            yield Finding(
-                rule="waits.legacy",
-                severity=Severity.PERF,
-                kernel=analysis.kernel.name,
-                message=f"{_name(instruction)} waits for everything on {analysis.target.name}",
-                instructions=(instruction.id,),
-                mend=f"use {better} for the counters meant",
-            )
-
-
-def _name(instruction: Instruction) -> str:
-    return f"{instruction.text.split(' ')[0]} (#{instruction.id})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -21,14 +21,23 @@ from asmevo.doors.application import (
     print_json,
 )
 from asmevo.doors.exits import BAD_INPUT, DEFINITE_NO, GOOD, sentences
-
-if TYPE_CHECKING:
-    from asmevo.proposers import Proposer
+from asmevo.doors.proposing import (
+    Adapter,
+    LlmModel,
+    LlmUrl,
+    ModelPath,
+    PromptFile,
+    ProposerCommands,
+    ProposerNames,
+    Wanted,
+    own_proposers,
+    say_if_no_model,
+)
 
 
 @app.command()
 def optimize(
-    file: File,
+    file: Annotated[Path, typer.Argument(help="A program as everywhere, or a slice: then only its blocks change.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The patch to write.")],
     kernel: KernelGlob = None,
     gpu: Gpu = None,
@@ -38,12 +47,13 @@ def optimize(
     launch: Annotated[Path | None, typer.Option(help="A launch manifest: offers also run on the emulator.")] = None,
     ledger: Annotated[Path, typer.Option(help="Where runs are recorded.")] = Path(".asmevo"),
     constraints: Constraints = None,
-    proposer_command: Annotated[
-        list[str] | None, typer.Option(help="A program that proposes, see docs/proposers.md (repeatable).")
-    ] = None,
-    proposer: Annotated[
-        list[str] | None, typer.Option(help="An installed entry point that proposes (repeatable).")
-    ] = None,
+    proposer_command: ProposerCommands = None,
+    proposer: ProposerNames = None,
+    llm_url: LlmUrl = None,
+    llm_model: LlmModel = None,
+    model_path: ModelPath = None,
+    adapter: Adapter = None,
+    prompt_template: PromptFile = None,
     rocm: Rocm = None,
     debug_constraint: DebugConstraint = False,
     as_json: Json = False,
@@ -51,31 +61,36 @@ def optimize(
     """Searches for faster versions of one kernel; every offer has passed all gates."""
     from asmevo.checks.constraints import constraints_for
     from asmevo.emulator import read_manifest
-    from asmevo.program import KernelNotFoundError, open_program, write_file_atomically
+    from asmevo.program import open_program, write_file_atomically
     from asmevo.report.findings import edge_lines
     from asmevo.report.progress import search_progress
     from asmevo.report.tables import print_patch
     from asmevo.search import Ledger, Level, SearchOptions
     from asmevo.search import optimize as search
+    from asmevo.search.slice import is_slice, open_slice
 
+    wanted = Wanted(
+        tuple(proposer_command or ()), tuple(proposer or ()), llm_url, llm_model, model_path, adapter, prompt_template
+    )
     with sentences():
         if level not in {each.value for each in Level}:
             typer.echo(f"asmevo: --level is one of {', '.join(e.value for e in Level)}, not {level}", err=True)
             raise typer.Exit(BAD_INPUT)
-        program = open_program(file, gpu=gpu)
-        chosen = program.select(kernel)
-        if len(chosen) != 1:
-            names = ", ".join(each.name for each in chosen)
-            raise KernelNotFoundError(str(file), f"choose one kernel with --kernel; there are: {names}")
+        if is_slice(file):
+            if kernel is not None:
+                typer.echo("asmevo: a slice names its kernel; leave --kernel out", err=True)
+                raise typer.Exit(BAD_INPUT)
+            program, chosen, windows = open_slice(file, gpu)
+        else:
+            program = open_program(file, gpu=gpu)
+            chosen, windows = program.only(kernel), ()
         manifest = read_manifest(launch) if launch is not None else None
-        own = _own_proposers(proposer_command or [], proposer or [], budget)
-        rules = constraints_for(chosen[0].target.name, tuple(map(str, constraints or ())), rocm)
-        options = SearchOptions(
-            level=Level(level), budget=budget, seed=seed, launch=manifest, constraints=rules, proposers=own
-        )
+        own = own_proposers(wanted, budget)
+        rules = constraints_for(chosen.target.name, tuple(map(str, constraints or ())), rocm)
+        options = SearchOptions(Level(level), budget, seed, "l2", manifest, rules, own, windows)
         with search_progress(quiet=as_json) as tell:
             records = Ledger(ledger)
-            run = search(program, chosen[0], options, records, tell)
+            run = search(program, chosen, options, records, tell)
         write_file_atomically(output, run.patch.to_json().encode())
     if debug_constraint:
         for verdict in records.refusals(run.id, "constraints"):
@@ -84,21 +99,9 @@ def optimize(
     if as_json:
         print_json(json.loads(run.patch.to_json()) | {"run": run.id})
     else:
+        say_if_no_model(wanted)
         print_patch(run.patch, run)
     raise typer.Exit(GOOD if run.patch.candidates else DEFINITE_NO)
-
-
-def _own_proposers(commands: list[str], names: list[str], budget: float) -> tuple[Proposer, ...]:
-    """The user's proposers; all together may use half of the budget, so that the built-in ones have theirs."""
-    from asmevo.proposers import Limits, ProposerError, command_proposer, entry_point_proposer
-
-    limits = Limits(seconds=budget / 2 / max(1, len(commands) + len(names)))
-    try:
-        from_commands = [command_proposer(each, limits) for each in commands]
-        return (*from_commands, *(entry_point_proposer(each, limits) for each in names))
-    except ProposerError as error:
-        typer.echo(f"asmevo: {error}", err=True)
-        raise typer.Exit(BAD_INPUT) from None
 
 
 @app.command()

@@ -1,9 +1,9 @@
 """The equivalence gate: proved, or not accepted.
 
-Structure first (`prover.equivalence`), which looks at changed blocks only and takes well under a millisecond; what
-it cannot show is asked in terms: again the changed blocks only, the whole kernel if the edits moved code over block
-borders or changed the graph. A candidate that is not proved here is undecided: a definite "different" takes inputs
-on which the two were run, and running is the emulation gate's part.
+Structure first, which looks at changed blocks only and takes well under a millisecond; what it cannot show is asked
+in terms: again the changed blocks only, the whole kernels where the edits moved code over block borders or changed
+the graph. What is not proved here is undecided: a definite "different" takes inputs on which both were run, and
+running is the emulation gate's part.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ _KIND = {
     Outcome.REFUTED: VerdictKind.REJECTED,
     Outcome.UNDECIDED: VerdictKind.UNDECIDED,
 }
-_LIMITS = ProofLimits(question=0.5, total=2.0, draws=0, whole=False)
+# Seconds: a search judges many candidates, and one that takes longer than this is not worth its time.
+_LIMITS = ProofLimits(question=0.3, total=1.0, draws=0, whole=False)
 
 
 class EquivalenceGate:
-    """Compares what the edits can have changed with the parent."""
+    """Compares a candidate with its parent."""
 
     name = "equivalence"
 
@@ -31,11 +32,11 @@ class EquivalenceGate:
 
     def judge(self, candidate: Candidate) -> Verdict:
         """See Gate.judge."""
-        proof = self._prover.prove(candidate.kernel)
+        result = self._prover.prove(candidate.kernel)
         evidence = {
-            "blocks": list(proof.blocks),
-            "floating_point": str(proof.policy),
-            "method": proof.method or None,
-            "solver_questions": proof.questions,
+            "blocks": list(result.blocks),
+            "floating_point": str(result.policy),
+            "method": result.method or None,
+            "solver_questions": result.questions,
         }
-        return Verdict(self.name, _KIND[proof.outcome], proof.reason, proof.instructions, evidence)
+        return Verdict(self.name, _KIND[result.outcome], result.reason, result.instructions, evidence)

@@ -1,9 +1,9 @@
 """What a language model may say: ideas, each a few edits in terms of instruction ids and instruction text.
 
-Three edits, no more: move an instruction, replace one by a text, insert a copy of one. The texts are encoded here by the
-toolchain, so a model never hands in machine code, and `one_instruction` lets nothing through to the assembler that could
-be a directive, a label or a second statement. Where an answer stands in a code fence, behind a model's thoughts or
-between words, the outermost braces are taken.
+Three edits, no more: move an instruction, replace one by a text, insert a copy of one. The texts are encoded here by
+the toolchain, so a model never hands in machine code, and `one_instruction` lets nothing through to the assembler that
+could be a directive, a label or a second statement. Where an answer stands in a code fence, behind a model's thoughts
+or between words, the outermost braces are taken.
 """
 
 from __future__ import annotations
@@ -92,8 +92,9 @@ def read_answer(text: str) -> Answer:
         return Answer.model_validate_json(said[begin : end + 1])
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])[:_SHOWN_CHARACTERS]
-        raise AnswerError(f"the answer breaks the schema at {place or 'its root'}: {first['msg'][:_SHOWN_CHARACTERS]}") from None
+        place = ".".join(str(part) for part in first["loc"])[:_SHOWN_CHARACTERS] or "its root"
+        words = first["msg"][:_SHOWN_CHARACTERS]
+        raise AnswerError(f"the answer breaks the schema at {place}: {words}") from None
 
 
 def script_of(idea: Idea, kernel: Kernel, allowed: frozenset[int], next_id: int, origin: str) -> EditScript:
@@ -113,6 +114,9 @@ def script_of(idea: Idea, kernel: Kernel, allowed: frozenset[int], next_id: int,
             if id_ not in known:
                 raise EditError(f"the window has no instruction {id_}")
         if isinstance(each, ReplaceIdea):
+            old = kernel.by_id.get(each.id)
+            if old is not None and old.target is not None:
+                raise EditError(f"`{old}` is a branch and cannot be replaced")
             code = encode_text(one_instruction(each.text), kernel.context)
             edits.append(Replace(id=each.id, code=code.code.hex(), text=code.text))
             continue
@@ -130,7 +134,7 @@ def _copy(kernel: Kernel, source: int, new: int, before: int | None, after: int 
     original = kernel.by_id.get(source)
     if original is None:
         raise EditError(f"a copy can be made of the kernel's own instructions only, {source} is none")
-    if original.reference is not None:
+    if original.reference is not None or original.target is not None:
         raise EditError(f"`{original}` depends on its place and cannot be copied")
     return Insert(id=new, code=original.decoded.code.hex(), text=original.text, before=before, after=after)
 

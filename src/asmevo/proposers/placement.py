@@ -26,7 +26,7 @@ from dataclasses import replace
 from asmevo.analysis.dependence import clause_length
 from asmevo.analysis.events import effect_of
 from asmevo.analysis.hazards import analyse_hazards
-from asmevo.analysis.wait_counters import Walk
+from asmevo.analysis.wait_state import Walk
 from asmevo.program.errors import EditError
 from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.instruction_text import encode_text

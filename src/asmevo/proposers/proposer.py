@@ -6,10 +6,12 @@ import random
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 from asmevo.analysis.control_flow import ControlFlow
 from asmevo.analysis.wait_counters import WaitAnalysis
+from asmevo.analysis.windows import Window
+from asmevo.checks.constraints import Compiled
 from asmevo.gates.gate import Verdict
 from asmevo.program.edit import EditScript
 from asmevo.program.kernel import Kernel
@@ -26,7 +28,9 @@ class Facts:
 
     `cost` is the cycle model's opinion of a version as a share of the original's cycles. It guides, it
     does not decide. `out_of_time` says that the budget is used up. `last_verdict` is the one that decided the
-    script proposed last; it is for reading only.
+    script proposed last; it is for reading only. `windows` restrict the search to their blocks, none to nothing.
+    `constraints` are those of the constraints gate. `record` puts what was said to and by somebody into the ledger,
+    under the proposer's name.
     """
 
     kernel: Kernel
@@ -35,6 +39,9 @@ class Facts:
     cost: Callable[[Kernel], float] = lambda kernel: 1.0
     out_of_time: Callable[[], bool] = lambda: False
     last_verdict: Callable[[], Verdict | None] = lambda: None
+    windows: tuple[Window, ...] = ()
+    constraints: Compiled | None = None
+    record: Callable[[str, dict[str, Any]], None] = lambda proposer, body: None
 
     @cached_property
     def flow(self) -> ControlFlow:
@@ -53,9 +60,10 @@ class Facts:
 
     @cached_property
     def hot_blocks(self) -> tuple[int, ...]:
-        """Reachable blocks worth work, deepest loops first, then the longest."""
+        """Reachable blocks worth work, deepest loops first, then the longest; with `windows` only theirs."""
         depth = self.flow.loop_depth
-        reachable = [block for block in self.kernel.blocks if block.index not in self.flow.unreachable]
+        inside = {window.block for window in self.windows} or {block.index for block in self.kernel.blocks}
+        reachable = [block for block in self.kernel.blocks if block.index in inside.difference(self.flow.unreachable)]
         ranked = sorted(reachable, key=lambda b: (-depth[b.index], -len(b.instructions), b.index))
         return tuple(block.index for block in ranked)
 

@@ -20,7 +20,7 @@ from itertools import pairwise
 
 from asmevo.analysis.events import effect_of
 from asmevo.analysis.hazards import nop_slack
-from asmevo.analysis.wait_counters import WaitNeed
+from asmevo.analysis.wait_needs import WaitNeed, wait_requirements
 from asmevo.program.edit import Delete, EditScript, Insert, Move, Replace
 from asmevo.program.instruction import Instruction
 from asmevo.program.instruction_text import encode_text
@@ -56,7 +56,7 @@ class WaitRelaxer:
 
 def _grouped(facts: Facts) -> list[_Wait]:
     by_id: dict[int, list[WaitNeed]] = {}
-    for need in facts.waits.wait_requirements():
+    for need in wait_requirements(facts.waits):
         by_id.setdefault(need.instruction, []).append(need)
     return [_Wait(facts.kernel.by_id[id_], tuple(needs)) for id_, needs in by_id.items()]
 

@@ -67,15 +67,18 @@ class Prover:
             return refusal
         pairs = zip(self.parent.blocks, candidate.blocks, strict=True)
         changed = [old.index for old, new in pairs if old is not new and not _same_code(old, new)]
-        if changed:
-            refusal = self._positions(candidate) or self._launch_entries(candidate)
-            if refusal is not None:
-                return refusal
+        refusal = self.layout(candidate) if changed else None
+        if refusal is not None:
+            return refusal
         for index in changed:
             difference = self._compare(index, candidate.blocks[index])
             if difference is not None:
                 return difference
         return Proof(Answer.EQUIVALENT, _sentence(changed), tuple(changed))
+
+    def layout(self, candidate: Kernel) -> Proof | None:
+        """What the candidate's places in memory break: program counters that are read, and where launches enter."""
+        return self._positions(candidate) or self._launch_entries(candidate)
 
     def _positions(self, candidate: Kernel) -> Proof | None:
         """A program counter that is read but not part of a known reference must not see another layout."""

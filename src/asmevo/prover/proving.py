@@ -20,11 +20,11 @@ from typing import Any
 
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Kernel
-from asmevo.prover.equivalence import Answer, Proof, Prover
+from asmevo.prover.equivalence import Answer, Prover
 from asmevo.prover.floating import FloatPolicy
 from asmevo.prover.modelling import starts_of
 from asmevo.prover.product import Product, ProductResult
-from asmevo.prover.replay import Counterexample, Replay
+from asmevo.prover.replay import Counterexample, Replay, Start
 from asmevo.prover.solver import SolverLimits
 
 _ABI_FIELDS = (
@@ -107,7 +107,7 @@ class KernelProver:
         proof = self.structure.prove(after)
         if proof.answer is Answer.EQUIVALENT:
             return self._result(started, Outcome.PROVED, proof.reason, "structure", proof.blocks)
-        result, models = self._in_terms(after, proof)
+        result, models = self._in_terms(after)
         if result.proved:
             method = "solver" if result.questions else "terms"
             return self._result(started, Outcome.PROVED, result.reason, method, questions=result.questions)
@@ -121,22 +121,23 @@ class KernelProver:
             started, Outcome.UNDECIDED, _located(result), "", (), ids, None, result.questions
         )  # fmt: skip
 
-    def _in_terms(self, after: Kernel, proof: Proof) -> tuple[ProductResult, list[Any]]:
+    def _in_terms(self, after: Kernel) -> tuple[ProductResult, list[Start]]:
+        """The proof in terms, and states to replay where it failed.
+
+        Blocks by themselves say nothing of where they lie, so a change of the layout that matters goes to the whole.
+        """
         limits = SolverLimits(self.limits.question, self.limits.total)
-        starts: list[Any] = []
         changed = _changed_blocks(self.before, after)
-        if changed is not None and proof.answer is Answer.DIFFERENT:
+        if changed is not None and self.structure.layout(after) is None:
             local = Product(self.before, after, self.policy, limits)
             result = local.compare_blocks(changed)
             if result.proved or (len(changed) == 1 and not self.limits.whole):
                 return result, []
         whole = Product(self.before, after, self.policy, limits)
         result = whole.compare()
-        if not result.proved:
-            starts = starts_of(whole.build, result.models)
-        return result, starts
+        return result, [] if result.proved else starts_of(whole.build, result.models)
 
-    def _refuted(self, after: Kernel, starts: list[Any]) -> Counterexample | None:
+    def _refuted(self, after: Kernel, starts: list[Start]) -> Counterexample | None:
         """A difference that was run. What a looser policy allows is no difference, so only `exact` is refuted."""
         if self.policy is not FloatPolicy.EXACT or not self.limits.draws:
             return None

@@ -124,6 +124,18 @@ def _signed_or_shift(term: Term, args: list[int]) -> int | None:
             return signed(args[0], bits) >> min(args[1], bits)
         case "umulh":
             return args[0] * args[1] >> bits
+        case "udiv":
+            return args[0] // args[1] if args[1] else -1
+        case "urem":
+            return args[0] % args[1] if args[1] else args[0]
+        case "popcount":
+            return args[0].bit_count()
+        case "ctlz":
+            return bits - args[0].bit_length()
+        case "cttz":
+            return (args[0] & -args[0]).bit_length() - 1 if args[0] else bits
+        case "bitreverse":
+            return int(f"{args[0]:0{bits}b}"[::-1], 2)
         case "smulh":
             return signed(args[0], bits) * signed(args[1], bits) >> bits
     return None

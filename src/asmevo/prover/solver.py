@@ -39,6 +39,7 @@ _EXTREME = {
     "umin": (Kind.BV_ULT, False), "umax": (Kind.BV_ULT, True), "smin": (Kind.BV_SLT, False), "smax": (Kind.BV_SLT, True)
 }  # fmt: skip
 _SHIFTS = {"shl": Kind.BV_SHL, "lshr": Kind.BV_SHR, "ashr": Kind.BV_ASHR}
+_COUNTS = frozenset({"popcount", "ctlz", "cttz"})
 _BOOLEAN = frozenset({"eq", "ult", "slt"})
 
 
@@ -252,6 +253,8 @@ class _Query:
                 wide = [self.term(kind, arg, indices=(term.bits,)) for arg in args]
                 whole = self.term(Kind.BV_MUL, *wide)
                 return self.term(Kind.BV_EXTRACT, whole, indices=(2 * term.bits - 1, term.bits))
+        if term.op in _COUNTS:
+            return self._count(term, args[0])
         if term.op in _EXTREME:
             kind, greater = _EXTREME[term.op]
             return self.term(Kind.ITE, self.term(kind, *args), *(args[::-1] if greater else args))
@@ -285,6 +288,22 @@ class _Query:
             value = self.term(kind, value, indices=(given - wide,))
         moved = self.term(_SHIFTS[term.op], value, amount)
         return moved if given <= wide else self.term(Kind.BV_EXTRACT, moved, indices=(wide - 1, 0))
+
+    def _count(self, term: Term, value: bitwuzla.Term) -> bitwuzla.Term:
+        """Ones, or zeros in front of or behind the outermost one."""
+        wide = term.args[0].bits
+        bits = [self.term(Kind.BV_EXTRACT, value, indices=(place, place)) for place in range(wide)]
+        if term.op == "popcount":
+            total = self.number(term.bits, 0)
+            for bit in bits:
+                total = self.term(Kind.BV_ADD, total, self.term(Kind.BV_ZERO_EXTEND, bit, indices=(term.bits - 1,)))
+            return total
+        order = bits if term.op == "cttz" else bits[::-1]
+        found = self.number(term.bits, wide)
+        for place in reversed(range(wide)):
+            set_ = self.term(Kind.EQUAL, order[place], self.number(1, 1))
+            found = self.term(Kind.ITE, set_, self.number(term.bits, place), found)
+        return found
 
     def _bit_of(self, mask: bitwuzla.Term, bits: int) -> bitwuzla.Term:
         lane = self.build.lane

@@ -8,6 +8,7 @@ Records and their names, which are the ids that `asmevo log` and `show` speak of
     run        R           what was asked: file, kernel, target, seed, level, versions; the input as an artifact
     candidate  R/N         the N-th candidate: origin, the version it was made from, edits, every verdict, the estimate
     proposer   R/proposer-N   a proposer that failed, and how
+    exchange   R/exchange-N   what was said to and by a language model
     offer      R/offer-N   the N-th best of the patch: candidate, gain, verdicts; the patched program as an artifact
     end        R/end       the patch as an artifact, counts
 
@@ -71,6 +72,10 @@ class Ledger:
         last = (body["verdicts"][-1] for body in self.candidates(run))
         return [verdict for verdict in last if verdict["gate"] == gate and verdict["kind"] != "accepted"]
 
+    def exchanges(self, run: str) -> list[dict[str, Any]]:
+        """What language models were told and said in a run, in order."""
+        return [record.data() for record in self.records.read("WHERE run = ? AND kind = 'exchange'", (run,))]
+
     def open_run(self, request: dict[str, Any], base: bytes) -> LedgerRun:
         """Starts a run: keeps the input, then records what was asked. Its id is the request's hash and a number."""
         body = request | {"began": time.time(), "artifacts": {"base": self.artifacts.keep(base)}}
@@ -92,6 +97,7 @@ class LedgerRun:
     _written: float = field(default_factory=time.monotonic)
     _candidates: int = 0
     _failures: int = 0
+    _exchanges: int = 0
 
     def __enter__(self) -> LedgerRun:
         return self
@@ -136,6 +142,12 @@ class LedgerRun:
         self._failures += 1
         body = json.dumps({"proposer": proposer, "reason": reason})
         self._add(Entry("proposer", self.id, f"{self.id}/proposer-{self._failures}", body))
+
+    def record_exchange(self, proposer: str, body: dict[str, Any]) -> None:
+        """What a proposer was told and said."""
+        self._exchanges += 1
+        name = f"{self.id}/exchange-{self._exchanges}"
+        self._add(Entry("exchange", self.id, name, json.dumps({"proposer": proposer} | body)))
 
     def finish(self, patch: str, offers: Sequence[Offered], counts: dict[str, Any]) -> None:
         """The end, durably: each offer, and the patch that holds them."""

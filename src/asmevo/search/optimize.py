@@ -15,7 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
-from asmevo.checks.constraints import Compiled
+from asmevo.analysis.windows import Window
+from asmevo.checks.constraints import Compiled, constraints_for
 from asmevo.emulator import LaunchManifest
 from asmevo.gates import EmulationGate, Judgement, Level, Pipeline, TimingGate, Verdict
 from asmevo.gates.gate import VerdictKind
@@ -46,7 +47,8 @@ class SearchOptions:
     """`budget` in seconds; the search may end sooner. `memory` is the cycle model's scenario.
 
     With a `launch` every offer has also run on the emulator beside the original. `constraints` are those of the
-    constraints gate; by default the target's built-in ones. `proposers` are the user's own, asked first.
+    constraints gate; by default the target's built-in ones. `proposers` are the user's own, asked first. With
+    `windows` nothing outside of their blocks may change.
     """
 
     level: Level = Level.STANDARD
@@ -56,6 +58,12 @@ class SearchOptions:
     launch: LaunchManifest | None = None
     constraints: Compiled | None = None
     proposers: tuple[Proposer, ...] = ()
+    windows: tuple[Window, ...] = ()
+
+    @property
+    def blocks(self) -> frozenset[int] | None:
+        """Blocks that may change; None for all."""
+        return frozenset(window.block for window in self.windows) or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +116,18 @@ class _Search:
         return share if share > 1.0 + MINIMUM_GAIN else self.timing.predict(kernel, lone).cost
 
     def facts(self, kernel: Kernel, rng: random.Random) -> Facts:
-        return Facts(kernel, self.options.memory, rng, self.cost, self.out_of_time, lambda: self.last)
+        options = self.options
+        return Facts(
+            kernel,
+            options.memory,
+            rng,
+            self.cost,
+            self.out_of_time,
+            lambda: self.last,
+            options.windows,
+            options.constraints or constraints_for(kernel.target.name),
+            self.run.record_exchange,
+        )
 
     def follow(self, proposer: Proposer, kernel: Kernel, rng: random.Random) -> Kernel:
         """Sends a proposer's scripts through the gates; returns the best version, which may be `kernel`."""
@@ -140,6 +159,7 @@ class _Search:
                 self.last = _SEEN
                 return self.kept.get(changed.hash)
             candidate = Candidate.make(self.kernel, script_between(self.kernel, changed.blocks, script.origin))
+            self._stay_inside(candidate)
         except EditError as error:
             self._misfit(script, kernel, error)
             return None
@@ -155,6 +175,13 @@ class _Search:
         self.kept[changed.hash] = kept
         self.run.record(judgement, kept.cost, kernel.hash)
         return kept
+
+    def _stay_inside(self, candidate: Candidate) -> None:
+        """Raises EditError when a block outside of the search's windows changed."""
+        allowed = self.options.blocks
+        outside = [] if allowed is None else [each for each in candidate.changed_blocks if each not in allowed]
+        if outside:
+            raise EditError(f"block {outside[0]} is outside of the windows that may change")
 
     def _misfit(self, script: EditScript, kernel: Kernel, error: EditError) -> None:
         """A script that fits no kernel is a candidate refused before the first gate."""
@@ -185,6 +212,7 @@ def optimize(
         "llvm": toolchain().version,
         "python": platform.python_version(),
         "proposers": [proposer.name for proposer in options.proposers],
+        "blocks": sorted(options.blocks) if options.blocks is not None else None,
     }
     with ledger.open_run(request, program.data) as run:
         pipeline = Pipeline(kernel, options.level, options.constraints)

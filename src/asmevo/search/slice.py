@@ -13,7 +13,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from asmevo.analysis.windows import LARGEST, SMALLEST, Cost, Window, hot_windows
-from asmevo.program import ProgramError
+from asmevo.program import ProgramError, open_program
 from asmevo.program.kernel import Kernel
 from asmevo.program.program import Program
 
@@ -136,3 +136,47 @@ def read_slice(path: str | Path) -> Slice:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise SliceError(file, f"{place}: {first['msg']}" if place else str(first["msg"])) from None
+
+
+def open_slice(path: Path, gpu: str | None = None) -> tuple[Program, Kernel, tuple[Window, ...]]:
+    """The program that a slice is of, its kernel, and the windows that a search may change.
+
+    The program is looked for under the name in the slice, then beside the slice. Raises SliceError when it is not
+    there, is another build, or does not have the slice's windows; else as `open_program`.
+    """
+    found = read_slice(path)
+    places = (Path(found.file), path.parent / Path(found.file).name)
+    source = next((place for place in places if place.is_file()), None)
+    if source is None:
+        raise SliceError(str(path), f"is of {found.file}, which is neither there nor beside the slice")
+    program = open_program(source, gpu=gpu)
+    if program.hash != found.base:
+        hashes = f"SHA-256 {found.base[:12]}..., here {program.hash[:12]}..."
+        raise SliceError(str(path), f"is of another build of {source} ({hashes})")
+    kernel = program.kernel(found.kernel)
+    if kernel.hash != found.kernel_hash:
+        raise SliceError(str(path), f"is of another version of kernel {kernel.name}; slice the file again")
+    if not found.windows:
+        raise SliceError(str(path), "has no window, so there is nothing to change")
+    return program, kernel, tuple(_checked_window(path, each, kernel) for each in found.windows)
+
+
+def _checked_window(path: Path, window: SliceWindow, kernel: Kernel) -> Window:
+    count = len(kernel.blocks)
+    for index in (window.block, *window.before, *window.behind):
+        if not 0 <= index < count:
+            raise SliceError(str(path), f"names block {index}, and kernel {kernel.name} has {count}")
+    inside = {each.id for each in kernel.blocks[window.block].instructions}
+    ids = tuple(each.id for each in window.instructions)
+    if strangers := [each for each in ids if each not in inside]:
+        raise SliceError(str(path), f"block {window.block} of kernel {kernel.name} has no instruction {strangers[0]}")
+    return Window(window.block, ids, window.before, window.behind, window.share, window.stall_share, window.ipc)
+
+
+def is_slice(path: Path) -> bool:
+    """Whether a file looks like a slice document (JSON), which no program does."""
+    try:
+        with path.open("rb") as file:
+            return file.read(64).lstrip().startswith(b"{")
+    except OSError:
+        return False

@@ -145,6 +145,10 @@ class LatencyClass(Frozen):
 
 
 class VopdFacts(Frozen):
+    """`y_only`: opcodes that only the second half takes. `loses_interlock_on_parity`: whether a source may be read too
+    early where the two halves' sources in one place differ, but are both even or both odd.
+    """
+
     wave_sizes: Fact[tuple[int, ...]]
     dst_bank_mask: Fact[int]
     src0_bank_mask: Fact[int]
@@ -155,6 +159,8 @@ class VopdFacts(Frozen):
     y_reads_x_result: Fact[bool]
     mov_pair_exempt: Fact[bool]
     vopd3: Fact[bool]
+    y_only: Fact[tuple[str, ...]]
+    loses_interlock_on_parity: Fact[bool]
 
 
 class DelayAluFacts(Frozen):
@@ -311,8 +317,14 @@ class Target(TargetSections):
         for old, parts in legacy.fields.value.items():
             value = bits.unpack(imm, parts)
             if value < bits.mask(sum(width for _, width in parts)):
-                found.update(dict.fromkeys(legacy.counters.value[old], value))
+                found.update(dict.fromkeys(self.counters_of_legacy(old), value))
         return found
+
+    def counters_of_legacy(self, old: str) -> tuple[str, ...]:
+        """The counters of this target that count what an old counter (vmcnt, lgkmcnt, expcnt) did."""
+        waited_for = {counter for fields in self.wait.instructions.values() for counter in fields.value}
+        counters = self.wait.legacy.counters.value.get(old, ()) if self.wait.legacy is not None else ()
+        return tuple(counter for counter in counters if counter in waited_for)
 
     def _default_wait(self) -> str | None:
         """The instruction that waits for several counters at once on targets before gfx12."""

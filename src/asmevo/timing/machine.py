@@ -26,6 +26,17 @@ from asmevo.program.registers import EXEC_MASK, SGPR_MASK, VCC_MASK, VECTOR_MASK
 from asmevo.target import Target
 from asmevo.target.facts import Fact, Known
 from asmevo.target.model import Number
+from asmevo.timing.operands import (
+    accumulator,
+    address,
+    dependence,
+    first_mask,
+    imm16,
+    named_dwords,
+    source_positions,
+    vector_dwords,
+)
+from asmevo.timing.register_file import Operands, register_file_facts
 
 SCENARIOS = ("cold", "l2", "lds-only")
 LANE_MASKS = VCC_MASK | EXEC_MASK
@@ -44,7 +55,6 @@ _QUARTER_RATE = (
 _F64_ADDERS = ("v_add_f64", "v_min_f64", "v_max_f64", "v_min_num_f64", "v_max_num_f64")
 _SCALAR_FLOAT = ("_f32", "_f16")
 _LDS_EVENTS = frozenset({"lds", "gds", "lds_param", "flat_lds"})
-_WIDTHS = {"dwordx2": 2, "b64": 2, "x2": 2, "dwordx3": 3, "b96": 3, "dwordx4": 4, "b128": 4}
 
 
 class Port(IntEnum):
@@ -147,6 +157,9 @@ class Profile:
     shared_port: Port | None = None
     same_accumulator: int = 0
     destination: int = 0
+    gathered: Operands | None = None
+    vector_writes: tuple[int, ...] = ()
+    address: int = 0
     to_execute: int = 0
     writes_scalar: bool = False
     waits_for_memory_read: bool = False
@@ -157,9 +170,7 @@ class Machine:
 
     def __init__(self, target: Target, wave_size: int, memory: str | Mapping[str, int]) -> None:
         if isinstance(memory, str) and memory not in SCENARIOS:
-            raise ValueError(
-                f"unknown memory scenario {memory!r}; known: {', '.join(SCENARIOS)}, or class -> cycles"
-            )
+            raise ValueError(f"unknown memory scenario {memory!r}; known: {', '.join(SCENARIOS)}, or class -> cycles")
         if not isinstance(memory, str) and (strangers := set(memory) - set(target.latency)):
             raise ValueError(f"{target.name} has no latency class {', '.join(sorted(strangers))}")
         self.target = target
@@ -172,6 +183,7 @@ class Machine:
         self.interval = self.issue.cycles
         self.two_clocks = "valu_issue_to_execute" in target.timing
         self.queues = {stream: self._queue(stream) for stream in Stream if self.two_clocks}
+        self.register_file = register_file_facts(target) if self.two_clocks else None
         self._scalar_read = self.cost("salu_reads_sgpr_to_execute", "")
         self._profiles: dict[Decoded, Profile] = {}
 
@@ -207,8 +219,15 @@ class Machine:
             profile,
             to_execute=self._to_execute(profile, queue) if queue is not None else 0,
             writes_scalar=any(SCALAR_RESULTS >> unit & 1 for unit in profile.writes),
+            gathered=source_positions(profile.decoded) if self._gathers(profile) else None,
+            vector_writes=tuple(units_of(profile.decoded.writes & VECTOR_MASK)),
+            address=address(profile.decoded) if profile.port is Port.VMEM else 0,
             waits_for_memory_read=profile.decoded.mnemonic == "s_nop",
         )
+
+    def _gathers(self, profile: Profile) -> bool:
+        """Whether operands go through the register file's ports one by one (see register_file)."""
+        return self.register_file is not None and profile.port in (Port.VALU, Port.TRANS)
 
     def _to_execute(self, profile: Profile, queue: Queue) -> int:
         reads_scalar = any(SCALAR_RESULTS >> unit & 1 for unit in profile.reads)
@@ -236,7 +255,7 @@ class Machine:
             return self._control(decoded, waits=self._waits(decoded))
         depctr = self.target.wait.depctr
         if depctr is not None and mnemonic == depctr.instruction.value:
-            fields = self.target.decode_depctr(_imm16(decoded))
+            fields = self.target.decode_depctr(imm16(decoded))
             wanted = {name: value for name, value in fields.items() if value is not None}
             return self._control(decoded, depctr=wanted, silent=True)
         if mnemonic == "s_delay_alu":
@@ -250,7 +269,7 @@ class Machine:
         if flags & {"branch", "call"}:
             return self._plain(decoded, Port.BRANCH, "branch_not_taken", "branch")
         if "return" in flags:
-            return self._plain(decoded, Port.END, "nop", "end")
+            return self._end(decoded)
         if "exp" in flags:
             return self._plain(decoded, Port.EXPORT, "export", "export")
         if mnemonic.startswith(_IMMEDIATES) or "unknown" in flags:
@@ -263,6 +282,13 @@ class Machine:
         row = self.target.latency[kind]
         busy, result = _cost(row.occupancy, f"{name} busy"), _cost(row.result, f"dependency {name}")
         return self._on_own_engine(decoded, port, kind, busy, result, 0)
+
+    def _end(self, decoded: Decoded) -> Profile:
+        """The end of a wave; ends of several waves come one after the other."""
+        plain = self._plain(decoded, Port.END, "nop", "end")
+        interval = self.cost("end_interval", "end")
+        hold = interval.cycles if interval is not None else 0
+        return replace(plain, extra=self.cost("end_after_other", "end"), hold=hold)
 
     def _on_own_engine(
         self, decoded: Decoded, port: Port, kind: str, occupancy: Cost, result: Cost, dwords: int
@@ -330,11 +356,9 @@ class Machine:
             tuple(units_of(decoded.writes)),
             self._returns(decoded, 0),
             hold=occupancy.cycles if self.two_clocks and port is not Port.MATRIX else self.interval,
-            shared_port=Port.VALU
-            if port is Port.TRANS or (port is Port.MATRIX and self.two_clocks)
-            else None,
-            same_accumulator=_accumulator(decoded) if kind == "matrix" else 0,
-            destination=_first_mask(decoded) if kind == "matrix" else 0,
+            shared_port=Port.VALU if port is Port.TRANS or (port is Port.MATRIX and self.two_clocks) else None,
+            same_accumulator=accumulator(decoded) if kind == "matrix" else 0,
+            destination=first_mask(decoded) if kind == "matrix" else 0,
         )
 
     def _engine(self, port: Port) -> Port:
@@ -389,10 +413,8 @@ class Machine:
         stores = "may_store" in flags and "atomic_ret" not in flags and "lds_dma" not in flags
         kind = {Port.LDS: "lds", Port.SMEM: "smem"}.get(port, "vmem_store" if stores else "vmem_load")
         name = port.name.lower()
-        sent = _vector_dwords(decoded.reads)
-        moved = _vector_dwords(decoded.writes) or (
-            _named_dwords(decoded.mnemonic) if "lds_dma" in flags else sent
-        )
+        sent = vector_dwords(decoded.reads)
+        moved = vector_dwords(decoded.writes) or (named_dwords(decoded.mnemonic) if "lds_dma" in flags else sent)
         occupancy = self._memory_occupancy(kind, port, decoded, sent, moved)
         result = self.latency(kind, f"dependency {name}")
         return self._on_own_engine(decoded, port, kind, occupancy, result, moved)
@@ -409,9 +431,7 @@ class Machine:
 
     def _returns(self, decoded: Decoded, dwords: int) -> tuple[Return, ...]:
         """The counter events of an instruction with the time they take."""
-        return tuple(
-            self._return(counter, event, dwords) for counter, event in counter_events(decoded, self.target)
-        )
+        return tuple(self._return(counter, event, dwords) for counter, event in counter_events(decoded, self.target))
 
     def _return(self, counter: str, event: str, dwords: int) -> Return:
         kind, path = _class_of_event(event)
@@ -439,10 +459,10 @@ class Machine:
         facts = self.target.delay_alu
         if facts is None:
             return None
-        word, fields = _imm16(decoded), facts.fields.value
+        word, fields = imm16(decoded), facts.fields.value
         names = {number: name for name, number in facts.ids.value.items()}
         part = {name: word >> shift & ((1 << width) - 1) for name, (shift, width) in fields.items()}
-        first, second = (_dependence(names.get(part[place], "NO_DEP")) for place in ("instid0", "instid1"))
+        first, second = (dependence(names.get(part[place], "NO_DEP")) for place in ("instid0", "instid1"))
         return first, second, part["instskip"]
 
     def _extra(self, decoded: Decoded) -> Cost | None:
@@ -462,38 +482,6 @@ class Machine:
 
 def _cost(fact: Fact[Number], reason: str) -> Cost:
     return Cost(int(fact.value), Cause(reason, fact.known))
-
-
-def _imm16(decoded: Decoded) -> int:
-    """The immediate of SOPP and SOPK: the low half of the first word."""
-    return int.from_bytes(decoded.code[:2], "little")
-
-
-def _dependence(name: str) -> tuple[str, int]:
-    """`VALU_DEP_2` is the second last VALU: ("VALU_DEP", 2)."""
-    head, _, tail = name.rpartition("_")
-    return (head, int(tail)) if tail.isdigit() else ("", 0)
-
-
-def _vector_dwords(mask: int) -> int:
-    return (mask & VECTOR_MASK).bit_count()
-
-
-def _named_dwords(mnemonic: str) -> int:
-    """Dwords a lane that a load into LDS moves; it has no destination register to count."""
-    return next((count for word, count in _WIDTHS.items() if mnemonic.endswith(word)), 1)
-
-
-def _accumulator(decoded: Decoded) -> int:
-    """The registers of C when they are exactly those of D (then results are forwarded), else 0."""
-    spans = [operand.registers for operand in decoded.operands if operand.registers is not None]
-    same = len(spans) > 1 and spans[0] == spans[-1]
-    return spans[0].mask if same else 0
-
-
-def _first_mask(decoded: Decoded) -> int:
-    first = decoded.operands[0].registers if decoded.operands else None
-    return first.mask if first is not None else 0
 
 
 def _class_of_event(event: str) -> tuple[str, Port]:

@@ -34,6 +34,7 @@ from asmevo.timing.machine import (
     Return,
     Stream,
 )
+from asmevo.timing.register_file import Operands
 
 _VECTOR_PORTS = frozenset({Port.VALU, Port.TRANS, Port.MATRIX})
 _SCALAR_READERS = frozenset({Port.SALU, Port.SMEM, Port.BRANCH})
@@ -86,6 +87,9 @@ class Step:
     queue: Queue | None
     held: bool
     to_execute: int
+    to_stamp: int
+    gathered: Operands | None
+    vector_writes: tuple[int, ...]
     occupancy: int
     hold: int
     shared_port: int
@@ -125,6 +129,7 @@ class _Place:
     delays: list[Recent] = field(default_factory=list)
     sources: dict[Link, None] = field(default_factory=dict)
     first_vector: bool = False
+    before_silent: bool = False
 
 
 def schedule(
@@ -145,9 +150,7 @@ class _Linker:
         self._drains = _Drains(machine)
         self._order = _Order(machine)
 
-    def stretch(
-        self, instructions: Sequence[Instruction], taken: Sequence[bool], repeats: bool
-    ) -> list[Step]:
+    def stretch(self, instructions: Sequence[Instruction], taken: Sequence[bool], repeats: bool) -> list[Step]:
         first = len(self._places)
         for instruction, goes in zip(instructions, taken, strict=True):
             profile = self._machine.profile(instruction.decoded)
@@ -161,7 +164,14 @@ class _Linker:
         for _ in range(2 if repeats else 1):
             for slot in here:
                 self._link(slot, self._places[slot])
+        for slot in here:
+            self._look_ahead(slot, here, repeats)
         return [self._rules.step(slot, self._places) for slot in here]
+
+    def _look_ahead(self, slot: int, here: range, repeats: bool) -> None:
+        """Notes whether the next instruction on the path leaves no packet but takes a slot behind a branch."""
+        following = slot + 1 if slot + 1 < len(self._places) else here.start if repeats else slot
+        self._places[slot].before_silent = self._places[following].profile.silent and following != slot
 
     def _announce(self, delays: tuple[tuple[str, int], tuple[str, int], int]) -> None:
         """Notes which of the next instructions wait; the second skip counts from the first consumer."""
@@ -296,9 +306,7 @@ class _Drains:
             latest["va_vdst"].append(slot)
             latest["va_ssrc"].append(slot)
             if profile.writes_scalar:
-                vcc_only = all(
-                    not SCALAR_RESULTS >> unit & 1 or LANE_MASKS >> unit & 1 for unit in profile.writes
-                )
+                vcc_only = all(not SCALAR_RESULTS >> unit & 1 or LANE_MASKS >> unit & 1 for unit in profile.writes)
                 latest["va_vcc" if vcc_only else "va_sdst"].append(slot)
         elif profile.port is Port.SALU and profile.writes:
             latest["sa_sdst"].append(slot)
@@ -317,6 +325,8 @@ class _Rules:
         self._lane_mask = cost("valu_vcc_to_valu", "dependency valu")
         self._scalar_to_valu = cost("valu_sgpr_to_valu", "dependency valu")
         self._scalar_to_branch = cost("salu_scc_to_branch", "dependency salu")
+        self._silent = cost("silent_after_branch", "branch")
+        self._address = cost("vmem_address_after_valu", "vmem address")
         self._first_vector = cost("first_valu_of_wave", "first valu")
         self._entry = cost("immediate_after_other", "issue immediate")
         self._two_pass = cost("delay_alu_valu_dep_two_pass", "delay_alu valu")
@@ -345,6 +355,9 @@ class _Rules:
             queue=queue,
             held=bool((queue is None and results) or issued or sources or place.delays or profile.waits),
             to_execute=self._to_execute(place),
+            to_stamp=_to_stamp(profile),
+            gathered=profile.gathered,
+            vector_writes=profile.vector_writes,
             occupancy=profile.occupancy.cycles,
             hold=profile.hold or machine.interval,
             shared_port=int(profile.shared_port) if profile.shared_port is not None else -1,
@@ -387,7 +400,10 @@ class _Rules:
         calls = "call" in place.instruction.flags
         kind = "branch_taken" if place.taken or calls else "branch_not_taken"
         fact = self._machine.target.latency[kind].result
-        return Cost(max(int(fact.value), self._machine.interval), Cause("branch", fact.known))
+        cycles = int(fact.value)
+        if place.taken and place.before_silent and self._silent is not None:
+            cycles += self._silent.cycles
+        return Cost(max(cycles, self._machine.interval), Cause("branch", fact.known))
 
     def _links(self, place: _Place, places: Sequence[_Place]) -> tuple[tuple[Link, ...], tuple[Link, ...]]:
         """Register dependences on execution, and those on issue (both empty for most immediates)."""
@@ -412,6 +428,8 @@ class _Rules:
             forwarded = consumer.same_accumulator == producer.destination and consumer.same_accumulator
             if forwarded and consumer.same_accumulator >> unit & 1:
                 return Cost(producer.occupancy.cycles, producer.result.cause)
+        if consumer.port is Port.VMEM and consumer.address >> unit & 1 and self._address is not None:
+            return Cost(self._address.cycles + producer.occupancy.cycles - 1, self._address.cause)
         if both_vector and producer.port is Port.VALU and producer.kind == "valu":
             if LANE_MASKS >> unit & 1 and self._lane_mask is not None:
                 return self._lane_mask
@@ -441,6 +459,12 @@ class _Rules:
         if profile.port is Port.MATRIX:
             return VALU_HISTORY, profile.result.cycles, Cause("delay_alu matrix", profile.result.cause.known)
         return None
+
+
+def _to_stamp(profile: Profile) -> int:
+    """Cycles from the start of execution to where traces stamp it: the end of multi-pass vector operations."""
+    stamped_at_end = profile.port in (Port.VALU, Port.MATRIX)
+    return profile.occupancy.cycles - 1 if stamped_at_end else 0
 
 
 @lru_cache(maxsize=64)

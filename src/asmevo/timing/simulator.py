@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from asmevo.timing.machine import Cause, Machine, Port, Stream
+from asmevo.timing.register_file import RegisterFile
 from asmevo.timing.schedule import Step
 
 _LONG_AGO = -(1 << 30)
@@ -84,6 +85,7 @@ class Wave:
     last_issue: int = 0
     after_immediate: bool = True
     stretch: int = 0
+    last_stretch: int = 0
     place: int = 0
     iteration: int = 0
     entered: int = 0
@@ -101,7 +103,8 @@ class Simulator:
     """One run: `waves` waves in workgroups of `group_size` waves on this SIMD, over the stretches of a path.
 
     A stretch is (steps, whether it repeats, most iterations). `spacing`: cycles between the waves' starts.
-    `given` replaces the wait counters by times, for each wave (replay of a trace).
+    `given` replaces the wait counters by times, for each wave, and `routes` names the one stretch that each
+    wave goes through (replay of a trace).
     """
 
     def __init__(
@@ -112,21 +115,32 @@ class Simulator:
         group_size: int,
         spacing: int,
         given: Sequence[Mapping[int, int]] | None = None,
+        routes: Sequence[int] | None = None,
     ) -> None:
         self._interval = machine.interval
         slots = sum(len(steps) for steps, _, _ in stretches)
         counters = len(machine.counters)
         self.logs = [
-            StretchLog(steps, repeats, limit, [[] for _ in range(waves)])
-            for steps, repeats, limit in stretches
+            StretchLog(steps, repeats, limit, [[] for _ in range(waves)]) for steps, repeats, limit in stretches
         ]
         self.waves = [
-            self._wave(number, number // group_size, number * spacing, slots, counters, machine.interval)
+            self._wave(
+                number,
+                number // group_size,
+                number * spacing,
+                slots,
+                counters,
+                machine.interval,
+                len(self.logs),
+            )
             for number in range(waves)
         ]
         if given is not None:
             for wave, times in zip(self.waves, given, strict=True):
                 wave.given = times
+        if routes is not None:
+            for wave, stretch in zip(self.waves, routes, strict=True):
+                wave.stretch = wave.last_stretch = stretch
         self._group_size = [0] * (waves // group_size + 1)
         for wave in self.waves:
             self._group_size[wave.group] += 1
@@ -148,13 +162,17 @@ class Simulator:
         self._arrived: dict[tuple[int, int], tuple[int, int]] = {}
         self._parked: dict[tuple[int, int], list[Wave]] = {}
         self._ready: list[tuple[int, int]] = []
+        facts = machine.register_file
+        self._registers = RegisterFile(facts) if facts is not None else None
+        self._bank_cause = Cause("vgpr banks", "measured")
         self.observe: Observe | None = None
 
     @staticmethod
-    def _wave(number: int, group: int, start: int, slots: int, counters: int, interval: int) -> Wave:
+    def _wave(number: int, group: int, start: int, slots: int, counters: int, interval: int, stretches: int) -> Wave:
         return Wave(
             number, group, start, [_LONG_AGO] * slots, [_LONG_AGO] * slots, [None] * _PORTS,
             [[] for _ in range(counters)], {}, ([], [], []), entered=start, last_issue=start - interval,
+            last_stretch=stretches - 1,
         )  # fmt: skip
 
     def run(self) -> None:
@@ -208,7 +226,7 @@ class Simulator:
             if log.repeats and log.steps and not self._leaves(wave, log):
                 continue
             wave.iteration = 0
-            if wave.stretch + 1 == len(self.logs):
+            if wave.stretch == wave.last_stretch:
                 wave.finished, wave.place = True, 0
                 return False
             wave.stretch += 1
@@ -376,6 +394,12 @@ class Simulator:
         for slot, cycles, reason in step.results:
             if wave.started[slot] + cycles > start:
                 start, why, whom = wave.started[slot] + cycles, reason, slot
+        file = self._registers
+        if file is not None and step.gathered is not None:
+            gathered = file.gather(wave.number, step.gathered, time)
+            if gathered > start:
+                start, why, whom = gathered, self._bank_cause, step.slot
+            file.execute(wave.number, step.vector_writes, start)
         self._engine_free[engine] = start + step.occupancy
         self._engine_owner[engine] = (step.slot, step.busy)
         self._stream_last[step.stream] = start

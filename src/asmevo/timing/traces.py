@@ -12,7 +12,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -120,9 +120,7 @@ def replay(trace: Trace, kernel: Kernel) -> Agreement:
     places = _places(kernel)
     for simd in sorted({wave.simd for wave in trace.waves}):
         waves = [wave for wave in trace.waves if wave.simd == simd and wave.issues]
-        for path in sorted({tuple(issue.offset for issue in wave.issues) for wave in waves}):
-            same = [wave for wave in waves if tuple(issue.offset for issue in wave.issues) == path]
-            _replay_together(machine, kernel, places, trace, same, result)
+        _replay_together(machine, kernel, places, trace, waves, result)
     return result
 
 
@@ -143,29 +141,49 @@ def _replay_together(
     waves: Sequence[TracedWave],
     result: Agreement,
 ) -> None:
-    code, taken = _executed(kernel, [places[trace.entry + issue.offset] for issue in waves[0].issues])
-    steps = schedule(machine, [(code, taken, False)])[0]
-    spoken = [step for step in steps if not step.silent]
-    given = [_given(spoken, wave) for wave in waves]
-    simulator = Simulator(machine, [(steps, False, 1)], len(waves), 1, 0, given)
+    paths: dict[tuple[int, ...], list[Step]] = {}
+    for wave in waves:
+        path = tuple(issue.offset for issue in wave.issues)
+        if path not in paths:
+            code, taken = _executed(kernel, places, [places[trace.entry + offset] for offset in path])
+            paths[path] = schedule(machine, [(code, taken, False)])[0]
+    order = {path: number for number, path in enumerate(paths)}
+    routes = [order[tuple(issue.offset for issue in wave.issues)] for wave in waves]
+    spoken = [[step for step in steps if not step.silent] for steps in paths.values()]
+    given = [_given(spoken[route], wave) for route, wave in zip(routes, waves, strict=True)]
+    stretches = [(steps, False, 1) for steps in paths.values()]
+    simulator = Simulator(machine, stretches, len(waves), 1, 0, given, routes)
     simulator.run()
-    for number, wave in enumerate(waves):
-        state = simulator.waves[number]
-        times = [(state.issued[step.slot], state.started[step.slot]) for step in spoken]
-        _compare(spoken, wave, times, set(given[number]), trace.unit, result)
+    for state, wave, route, times_given in zip(simulator.waves, waves, routes, given, strict=True):
+        steps = spoken[route]
+        times = [(state.issued[step.slot], state.started[step.slot] + step.to_stamp) for step in steps]
+        _compare(steps, wave, times, set(times_given), trace.unit, result)
 
 
-def _executed(kernel: Kernel, issued: Sequence[int]) -> tuple[list[Instruction], list[bool]]:
-    """The instructions a wave went through, those that leave no packet filled in where code is straight."""
+def _no_packets(kernel: Kernel, start: int, end: int) -> bool:
+    return all(each.mnemonic in _NO_PACKET for each in kernel.instructions[start:end])
+
+
+def _branch_target(kernel: Kernel, places: Mapping[int, int], place: int) -> int:
+    """Where a direct branch leads; the end of the kernel for anything else."""
+    instruction = kernel.instructions[place]
+    if "branch" not in instruction.flags:
+        return len(kernel.instructions)
+    words = int.from_bytes(instruction.decoded.code[:2], "little", signed=True)
+    address = next(address for address, each in places.items() if each == place)
+    return places.get(address + instruction.size + 4 * words, len(kernel.instructions))
+
+
+def _executed(kernel: Kernel, places: Mapping[int, int], issued: Sequence[int]) -> tuple[list[Instruction], list[bool]]:
+    """The instructions a wave went through, those that leave no packet filled in (straight on or at a target)."""
     code: list[Instruction] = []
     taken: list[bool] = []
     for here, following in pairwise([*issued, -1]):
         code.append(kernel.instructions[here])
-        straight = here < following and all(
-            kernel.instructions[place].mnemonic in _NO_PACKET for place in range(here + 1, following)
-        )
+        straight = here < following and _no_packets(kernel, here + 1, following)
         taken.append(following >= 0 and not straight)
-        between = range(here + 1, following) if straight else range(0)
+        start = here + 1 if straight else _branch_target(kernel, places, here)
+        between = range(start, following) if _no_packets(kernel, start, following) else range(0)
         code += [kernel.instructions[place] for place in between]
         taken += [False] * len(between)
     return code, taken

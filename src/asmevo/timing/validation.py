@@ -125,17 +125,18 @@ def validate(root: Path) -> Iterator[Row]:
         for trace in traces:
             if any(wave.issues for wave in trace.waves):
                 agreement = replay(trace, kernels[trace.code_object])
-                yield _row(trace, agreement, floors.get(trace.run))
+                yield _row(trace, agreement, floors.get((trace.code_object, trace.run)))
 
 
-def noise_floors(traces: Sequence[Trace]) -> dict[str, Floor]:
-    """By run: how far it and the other captures of its code object (same source) agree."""
-    found: dict[str, Floor] = {}
+def noise_floors(traces: Sequence[Trace]) -> dict[tuple[str, str], Floor]:
+    """By code object and run: how far it and the other captures of its code object (same source) agree."""
+    found: dict[tuple[str, str], Floor] = {}
     for first, second in combinations(traces, 2):
         if (first.source, first.code_object) == (second.source, second.code_object):
             floor = compare(first, second)
             for trace in (first, second):
-                found[trace.run] = _sum(found.get(trace.run), floor)
+                key = (trace.code_object, trace.run)
+                found[key] = _sum(found.get(key), floor)
     return found
 
 
@@ -195,8 +196,6 @@ def _together(trace: Trace) -> int:
     """The most waves that run on one SIMD at one time."""
     most = 0
     for simd in {wave.simd for wave in trace.waves}:
-        spans = [
-            (w.issues[0].cycle, w.issues[-1].cycle) for w in trace.waves if w.simd == simd and w.issues
-        ]
+        spans = [(w.issues[0].cycle, w.issues[-1].cycle) for w in trace.waves if w.simd == simd and w.issues]
         most = max([most, *(sum(a <= start <= b for a, b in spans) for start, _ in spans)])
     return most

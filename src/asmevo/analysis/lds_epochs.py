@@ -1,0 +1,249 @@
+"""LDS accesses between barriers: what other waves of the workgroup are sure to see, and what they may miss.
+
+A barrier cuts a wave's code into epochs. What a wave wrote in an earlier epoch is *published*; what it wrote in
+this one other waves may not see yet, and what it read in this one others may still be reading. Addresses are known
+as far as a *slot*: the one definition that reaches the address register, outside of loops, and the offset. Writes
+without such an address share no slot with anybody.
+
+Lattice at a point, component by component (joins go over all paths to it):
+
+    clean   slots published and not rewritten since, on every path (intersection)
+    known   the same on some path (union): where a read may have read
+    dirty   writes of this epoch, on some path (union)
+    reads   reads of this epoch, on some path, each with the slots that it may have read and nothing has
+            overwritten since (union of both), and how many they were; None where it may have read something
+            without a slot
+    moving  whether a write without a slot may be published: then a read may have read that (or)
+
+Transfer. A barrier publishes: dirty slots become clean, reads and dirty go. A write enters dirty and takes its slot
+out of clean. A split barrier (signal and wait) publishes at the wait what was there at the signal.
+
+A read is in danger if something is dirty, nothing at all is published that it could read instead, and it does not
+read what its own lane wrote. A write is in danger if it is the last of those that overwrite all a read of
+this epoch may have read. Both ask more than a race does, so that kernels with several slots stay silent; what is
+found is a race unless the waves keep to parts of their own, which the registers do not say. A workgroup of one wave
+has no races.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from asmevo.analysis.control_flow import ControlFlow
+from asmevo.analysis.events import uses_lds
+from asmevo.analysis.occupancy import declared_workgroup_size
+from asmevo.program.instruction import Decoded, Instruction
+from asmevo.program.kernel import Kernel
+from asmevo.program.registers import VGPR_MASK, units_of
+
+Slot = tuple[int, int, str]
+"""The instruction that defines the address (an id, -1 for the launch), its register, offset modifiers as printed."""
+_AT_LAUNCH, _SEVERAL = -1, -2
+_Definitions = dict[int, int]
+_Reads = frozenset[tuple[int, frozenset[Slot] | None, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """Two LDS accesses (ids) of different waves that no barrier keeps apart; `later` comes later in one wave.
+
+    `is_overwrite`: a read and then a write; else a write and then a read. `slots`: how many slots the read may have
+    read in all; with more than one it is more likely that waves keep to parts of their own.
+    """
+
+    earlier: int
+    later: int
+    block: int
+    is_overwrite: bool
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    clean: frozenset[Slot]
+    known: frozenset[Slot]
+    dirty: frozenset[int]
+    reads: _Reads
+    moving: bool
+    signalled: frozenset[int]
+
+
+_START = _State(frozenset(), frozenset(), frozenset(), frozenset(), False, frozenset())
+
+
+def writes_lds(decoded: Decoded) -> bool:
+    """Whether it changes LDS contents."""
+    return uses_lds(decoded) and ("may_store" in decoded.flags or "lds_dma" in decoded.flags)
+
+
+def reads_lds_memory(decoded: Decoded) -> bool:
+    """Whether it reads LDS contents into registers."""
+    return uses_lds(decoded) and "may_load" in decoded.flags and "lds_dma" not in decoded.flags
+
+
+def has_several_waves(kernel: Kernel) -> bool:
+    """Whether workgroups may have more than one wave; for code without metadata a barrier says so."""
+    if kernel.metadata is not None:
+        return declared_workgroup_size(kernel) > kernel.wave_size
+    return any(is_barrier(instruction.decoded) for instruction in kernel.instructions)
+
+
+def is_barrier(decoded: Decoded) -> bool:
+    """Whether the wave goes on only when all others of its workgroup have come as far."""
+    return decoded.mnemonic in ("s_barrier", "s_barrier_wait")
+
+
+def lds_races(kernel: Kernel) -> tuple[Race, ...]:
+    """All races in the order of the code."""
+    if not any(writes_lds(each.decoded) for each in kernel.instructions) or not has_several_waves(kernel):
+        return ()
+    return tuple(_Epochs(kernel).races())
+
+
+class _Epochs:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.flow = ControlFlow(kernel)
+        self.slots = _slots(kernel, self.flow)
+
+    def races(self) -> Iterator[Race]:
+        for block, entry in self._entries().items():
+            state = entry
+            for instruction in self.kernel.blocks[block].instructions:
+                yield from self._dangers(block, instruction, state)
+                state = self._step(state, instruction)
+
+    def _entries(self) -> dict[int, _State]:
+        entries = {0: _START}
+        waiting = deque([0])
+        while waiting:
+            block = waiting.popleft()
+            state = entries[block]
+            for instruction in self.kernel.blocks[block].instructions:
+                state = self._step(state, instruction)
+            for following in self.flow.successors[block]:
+                joined = _join(entries.get(following), state)
+                if joined != entries.get(following):
+                    entries[following] = joined
+                    waiting.append(following)
+        return dict(sorted(entries.items()))
+
+    def _slot(self, instruction: Instruction) -> Slot | None:
+        """Where a write goes or a read comes from; None if it may be elsewhere the next time."""
+        return self.slots.get(instruction.id)
+
+    def _dangers(self, block: int, instruction: Instruction, state: _State) -> Iterator[Race]:
+        decoded = instruction.decoded
+        if reads_lds_memory(decoded) and state.dirty and not state.clean and not state.moving:
+            slot = self._slot(instruction)
+            foreign = [id_ for id_ in state.dirty if slot is None or self._slot(self.kernel.by_id[id_]) != slot]
+            if len(foreign) == len(state.dirty):
+                yield Race(max(foreign), instruction.id, block, is_overwrite=False, slots=len(state.dirty))
+        if writes_lds(decoded):
+            slot = self._slot(instruction)
+            read = [(id_, slots) for id_, left, slots in state.reads if left is not None and left == {slot}]
+            if read:
+                id_, slots = max(read)
+                yield Race(id_, instruction.id, block, is_overwrite=True, slots=slots)
+
+    def _step(self, state: _State, instruction: Instruction) -> _State:
+        decoded = instruction.decoded
+        if decoded.mnemonic.startswith("s_barrier_signal"):
+            return replace(state, signalled=state.dirty)
+        if is_barrier(decoded):
+            return self._published(state, split=decoded.mnemonic == "s_barrier_wait")
+        if writes_lds(decoded):
+            state = self._written(state, instruction)
+        if reads_lds_memory(decoded):
+            candidates = None if state.moving or state.dirty else state.known
+            new = frozenset({(instruction.id, candidates, len(candidates or ()))})
+            state = replace(state, reads=_merged(state.reads, new))
+        return state
+
+    def _written(self, state: _State, instruction: Instruction) -> _State:
+        dirty, slot = state.dirty | {instruction.id}, self._slot(instruction)
+        if slot is None:
+            return replace(state, dirty=dirty)
+        reads = frozenset((id_, of if of is None else of - {slot}, slots) for id_, of, slots in state.reads)
+        return replace(state, clean=state.clean - {slot}, known=state.known - {slot}, dirty=dirty, reads=reads)
+
+    def _published(self, state: _State, *, split: bool) -> _State:
+        ids = state.signalled if split else state.dirty
+        slots = [self._slot(self.kernel.by_id[id_]) for id_ in ids]
+        new = {slot for slot in slots if slot is not None}
+        moving = state.moving or None in slots
+        return _State(state.clean | new, state.known | new, state.dirty - ids, frozenset(), moving, frozenset())
+
+
+def _slots(kernel: Kernel, flow: ControlFlow) -> dict[int, Slot]:
+    """The slots of LDS instructions, by id.
+
+    Forward over "the definition that reaches a VGPR" (join: several); a definition in a loop counts as several, since
+    it gives another address each time round.
+    """
+    looped = {block for loop in flow.loops for block in loop.blocks}
+    entries: dict[int, _Definitions] = {0: {}}
+    slots: dict[int, Slot] = {}
+    waiting = deque([0])
+    while waiting:
+        block = waiting.popleft()
+        definitions = dict(entries[block])
+        for instruction in kernel.blocks[block].instructions:
+            _note_slot(slots, instruction, definitions)
+            identity = _SEVERAL if block in looped else instruction.id
+            for unit in units_of(instruction.writes & VGPR_MASK):
+                definitions[unit] = identity
+        for following in flow.successors[block]:
+            joined = _joined(entries.get(following), definitions)
+            if joined != entries.get(following):
+                entries[following] = joined
+                waiting.append(following)
+    return slots
+
+
+def _note_slot(slots: dict[int, Slot], instruction: Instruction, definitions: _Definitions) -> None:
+    decoded = instruction.decoded
+    if "ds" not in decoded.flags:
+        return
+    slots.pop(instruction.id, None)
+    address = next((each.registers for each in decoded.sources if each.registers is not None), None)
+    if address is None or address.mask & ~VGPR_MASK:
+        return
+    unit = address.mask.bit_length() - 1
+    definition = definitions.get(unit, _AT_LAUNCH)
+    if definition != _SEVERAL:
+        offset = ",".join(f"{each.name}:{each.value}" for each in decoded.modifiers if "offset" in each.name)
+        slots[instruction.id] = (definition, unit, offset)
+
+
+def _joined(first: _Definitions | None, second: _Definitions) -> _Definitions:
+    if first is None:
+        return dict(second)
+    return {
+        unit: first.get(unit, _AT_LAUNCH) if first.get(unit, _AT_LAUNCH) == second.get(unit, _AT_LAUNCH) else _SEVERAL
+        for unit in first.keys() | second.keys()
+    }
+
+
+def _merged(first: _Reads, second: _Reads) -> _Reads:
+    """Reads on either of two paths; a read keeps all slots that either path leaves it."""
+    found = {id_: (left, slots) for id_, left, slots in first}
+    for id_, left, slots in second:
+        known, before = found.get(id_, (frozenset(), 0))
+        found[id_] = (None if known is None or left is None else known | left, max(slots, before))
+    return frozenset((id_, left, slots) for id_, (left, slots) in found.items())
+
+
+def _join(first: _State | None, second: _State) -> _State:
+    if first is None:
+        return second
+    return _State(
+        first.clean & second.clean,
+        first.known | second.known,
+        first.dirty | second.dirty,
+        _merged(first.reads, second.reads),
+        first.moving or second.moving,
+        first.signalled & second.signalled,
+    )

@@ -1,0 +1,194 @@
+"""Replayed memory accesses: registers that an access may still need for a second try.
+
+Where address translation can answer "not now" (XNACK), the wave goes on and the access is issued again later,
+from the same registers. Two things break that:
+
+    own address     a scalar load of more than one dword that overwrites its own address: the first part may have
+                    arrived when the second is sent back (LLVM gives such loads an early-clobber result)
+    overwritten     anything that overwrites a register of an access before its address is translated. Targets with
+                    `xcnt` count translations under way; others stall until they are done.
+
+What counts as replayed follows from the target and the code object: where there is an xcnt replay is always on
+(gfx1250), else the code object has to ask for it (xnack+).
+
+Lattice of `overwritten_sources`: for each lane (vector and scalar accesses, and the counters in which the same
+accesses finish) masks by age of registers and identities, smaller ages are worse, as in `wait_state`; join is the
+union with the smaller age. Transfer: an access enters with age 0 in its translation lane and in the lanes of its
+counters. A wait for xcnt cuts the vector lane at its value, the scalar one at 0 only, since scalar translations
+overtake each other. A wait for another counter drops from its lane what has finished, and what is in no lane of
+its counters any more has been translated. Vector and scalar accesses are never translated at the same time (LLVM,
+SIInsertWaitcnts, "the hardware inserts an implicit xcnt wait between interleaved SMEM and VMEM"), so one kind empties
+the lane of the other. Vector accesses write in order, so they may overwrite what older ones read; FLAT may not.
+
+Sound for the same reason as `wait_state`: ages are lower bounds, so what is said to be done is done on every path.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from asmevo.analysis.control_flow import ControlFlow
+from asmevo.analysis.events import counter_events, union, wait_values
+from asmevo.analysis.wait_state import LaneState, join_lane, trimmed
+from asmevo.program.instruction import Decoded, Instruction
+from asmevo.program.kernel import Kernel
+from asmevo.program.registers import SGPR_MASK, UNIT_COUNT, VECTOR_MASK, units_of
+from asmevo.target import Target
+
+_REGISTERS = VECTOR_MASK | SGPR_MASK
+_UNITS = (1 << UNIT_COUNT) - 1
+_DWORD = 32
+_OLDEST = 63
+_State = dict[str, LaneState]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayHazard:
+    """`consumer` (an id) overwrites `units` that `producer` may have to read again.
+
+    `needed` is the largest xcnt that would do in front of the consumer; None if no wait helps (own address).
+    """
+
+    consumer: int
+    producer: int
+    block: int
+    units: int
+    needed: int | None
+
+
+def is_replayed(kernel: Kernel) -> bool:
+    """Whether memory accesses of the kernel may be issued twice."""
+    return "xcnt" in kernel.target.wait.counters or kernel.xnack is True
+
+
+def replay_hazards(kernel: Kernel) -> tuple[ReplayHazard, ...]:
+    """All of both kinds, in the order of the code; none where nothing is replayed."""
+    if not is_replayed(kernel):
+        return ()
+    found = [*_own_addresses(kernel), *_overwritten_sources(kernel)]
+    return tuple(sorted(found, key=lambda hazard: (hazard.block, hazard.consumer)))
+
+
+def _own_addresses(kernel: Kernel) -> Iterator[ReplayHazard]:
+    for block, _, instruction in kernel.positions():
+        decoded = instruction.decoded
+        if "smem" in decoded.flags and decoded.destinations:
+            wide = any(each.registers and each.registers.bits > _DWORD for each in decoded.destinations)
+            units = _printed(decoded, written=True) & _printed(decoded, written=False)
+            if wide and units:
+                yield ReplayHazard(instruction.id, instruction.id, block.index, units, None)
+
+
+def _overwritten_sources(kernel: Kernel) -> Iterator[ReplayHazard]:
+    if "xcnt" not in kernel.target.wait.counters:
+        return
+    flow = ControlFlow(kernel)
+    entries: list[_State | None] = [None] * len(kernel.blocks)
+    entries[0] = {}
+    waiting = deque([0])
+    while waiting:
+        block = waiting.popleft()
+        state = dict(entries[block] or {})
+        for instruction in kernel.blocks[block].instructions:
+            _step(state, instruction, kernel.target)
+        for following in flow.successors[block]:
+            joined = _join(entries[following], state)
+            if joined != entries[following]:
+                entries[following] = joined
+                waiting.append(following)
+    for block, entry in enumerate(entries):
+        if entry is not None:
+            yield from _in_block(kernel, block, dict(entry))
+
+
+def _in_block(kernel: Kernel, block: int, state: _State) -> Iterator[ReplayHazard]:
+    for instruction in kernel.blocks[block].instructions:
+        for lane in _concerned(instruction.decoded):
+            hits = enumerate(mask & instruction.writes for mask in state.get(lane, ()))
+            for age, units in hits:
+                if units & _UNITS:
+                    producer = _producer(kernel, state[lane][age] >> UNIT_COUNT, units)
+                    needed = age if lane == "vmem" else 0
+                    yield ReplayHazard(instruction.id, producer, block, units & _UNITS, needed)
+                    break
+        _step(state, instruction, kernel.target)
+
+
+def _concerned(decoded: Decoded) -> tuple[str, ...]:
+    """The translation lanes whose registers an instruction must not overwrite."""
+    if "smem" in decoded.flags:
+        return ("smem",)
+    if "vmem" in decoded.flags:
+        return ("vmem",) if "flat" in decoded.flags else ()
+    return ("vmem", "smem")
+
+
+def _producer(kernel: Kernel, identities: int, units: int) -> int:
+    known = kernel.by_id
+    return max(id_ for id_ in units_of(identities) if known[id_].reads & units)
+
+
+def _step(state: _State, instruction: Instruction, target: Target) -> None:
+    decoded = instruction.decoded
+    waits = wait_values(decoded, target)
+    if waits:
+        _settle(state, waits)
+        return
+    kind = "smem" if "smem" in decoded.flags else "vmem" if "vmem" in decoded.flags else ""
+    sources = _printed(decoded, written=False)
+    if not kind or not sources:
+        return
+    state.pop("vmem" if kind == "smem" else "smem", None)
+    identity = 1 << UNIT_COUNT + instruction.id
+    _issue(state, kind, sources | identity, in_order=kind == "vmem")
+    for counter, event in counter_events(decoded, target):
+        in_order = event not in target.wait.counters[counter].out_of_order.value
+        _issue(state, counter, identity, in_order=in_order)
+
+
+def _issue(state: _State, lane: str, opened: int, *, in_order: bool) -> None:
+    masks = [mask & ~opened for mask in state.get(lane, ())]
+    if in_order or not masks:
+        masks.insert(0, opened)
+    else:
+        masks[0] |= opened
+    if len(masks) > _OLDEST + 1:
+        masks[_OLDEST] |= masks.pop()
+    state[lane] = tuple(masks)
+
+
+def _settle(state: _State, waits: dict[str, int]) -> None:
+    over = 0
+    for counter, value in waits.items():
+        masks = state.get(counter, ())
+        over |= union(masks[value:]) & ~union(masks[:value])
+        if masks:
+            state[counter] = masks[:value]
+    most = waits.get("xcnt")
+    if most is not None:
+        state["vmem"] = state.get("vmem", ())[:most]
+        if most == 0:
+            state["smem"] = ()
+    for lane in ("vmem", "smem"):
+        state[lane] = trimmed(tuple(0 if _all_over(mask, over) else mask for mask in state.get(lane, ())))
+
+
+def _all_over(mask: int, over: int) -> bool:
+    """Whether every access that put something into a mask has finished."""
+    return not (mask >> UNIT_COUNT) & ~(over >> UNIT_COUNT)
+
+
+def _join(first: _State | None, second: _State) -> _State:
+    if first is None:
+        return {lane: masks for lane, masks in second.items() if masks}
+    lanes = first.keys() | second.keys()
+    joined = {lane: join_lane(first.get(lane, ()), second.get(lane, ())) for lane in lanes}
+    return {lane: masks for lane, masks in joined.items() if masks}
+
+
+def _printed(decoded: Decoded, *, written: bool) -> int:
+    """Vector and scalar registers that the printed operands write or read."""
+    operands = decoded.destinations if written else decoded.sources
+    return union(each.registers.mask for each in operands if each.registers is not None) & _REGISTERS

@@ -1,0 +1,73 @@
+"""What the timing model reads off an instruction's encoding and operands: widths, positions, addresses."""
+
+from __future__ import annotations
+
+from asmevo.program.instruction import Decoded
+from asmevo.program.registers import VECTOR_MASK, units_of
+from asmevo.timing.register_file import Operands
+
+_ACCUMULATOR = 2
+_WIDTHS = {"dwordx2": 2, "b64": 2, "x2": 2, "dwordx3": 3, "b96": 3, "dwordx4": 4, "b128": 4}
+
+
+def imm16(decoded: Decoded) -> int:
+    """The immediate of SOPP and SOPK: the low half of the first word."""
+    return int.from_bytes(decoded.code[:2], "little")
+
+
+def dependence(name: str) -> tuple[str, int]:
+    """`VALU_DEP_2` is the second last VALU: ("VALU_DEP", 2)."""
+    head, _, tail = name.rpartition("_")
+    return (head, int(tail)) if tail.isdigit() else ("", 0)
+
+
+def vector_dwords(mask: int) -> int:
+    return (mask & VECTOR_MASK).bit_count()
+
+
+def source_positions(decoded: Decoded) -> Operands:
+    """Source position and unit of each VGPR read; an accumulator that is overwritten is in the third place.
+
+    Both halves of a dual instruction count their positions from their own destination.
+    """
+    found: list[tuple[int, int]] = []
+    position = 0
+    for operand in decoded.operands:
+        mask = operand.registers.mask & VECTOR_MASK if operand.registers is not None else 0
+        if operand.written:
+            position = 0
+            place = _ACCUMULATOR
+        else:
+            place, position = position, position + 1
+        if operand.read:
+            found += [(place, unit) for unit in units_of(mask)]
+    return tuple(dict.fromkeys(found))
+
+
+def address(decoded: Decoded) -> int:
+    """The vector registers of the address: the first ones read, behind the data in buffer instructions."""
+    read = [
+        operand.registers.mask & VECTOR_MASK
+        for operand in decoded.operands
+        if operand.read and operand.registers is not None
+    ]
+    read = [mask for mask in read if mask]
+    behind_data = "may_store" in decoded.flags and "buffer" in decoded.mnemonic
+    return read[-1 if behind_data else 0] if read else 0
+
+
+def named_dwords(mnemonic: str) -> int:
+    """Dwords a lane that a load into LDS moves; it has no destination register to count."""
+    return next((count for word, count in _WIDTHS.items() if mnemonic.endswith(word)), 1)
+
+
+def accumulator(decoded: Decoded) -> int:
+    """The registers of C when they are exactly those of D (then results are forwarded), else 0."""
+    spans = [operand.registers for operand in decoded.operands if operand.registers is not None]
+    same = len(spans) > 1 and spans[0] == spans[-1]
+    return spans[0].mask if same else 0
+
+
+def first_mask(decoded: Decoded) -> int:
+    first = decoded.operands[0].registers if decoded.operands else None
+    return first.mask if first is not None else 0

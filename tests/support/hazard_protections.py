@@ -1,0 +1,77 @@
+"""What compilers put in against hazards, and when it was not needed: `reason` looks at the code around it only.
+
+* alignment: on RDNA an `s_nop` that stands before another `s_nop` or at a loop head pads the code; no RDNA
+  hazard but NSA, the denormal mode and the hand-back of VGPRs asks for wait states,
+* packed: LLVM takes the `op_sel_hi` bit of a packed operation for a write of the upper half (gfx940 family),
+* dpp: LLVM keeps two states before every VGPR that a DPP instruction reads, the hardware needs them for src0,
+* untouched: no VALU instruction of the kernel reads an SGPR of the pairs that the next instruction reads,
+* covered: what stands there is repeated by another such instruction on every way out or in.
+"""
+
+from __future__ import annotations
+
+from asmevo.analysis.control_flow import ControlFlow
+from asmevo.program.instruction import Instruction
+from asmevo.program.kernel import Block, Kernel
+from asmevo.program.registers import SGPR_MASK, VCC_MASK, VGPR_MASK
+
+PROTECTIONS = frozenset({"s_nop", "v_nop", "s_waitcnt_depctr", "s_wait_alu"})
+
+
+def without(kernel: Kernel, block: int, place: int) -> Kernel:
+    blocks = list(kernel.blocks)
+    old = blocks[block]
+    rest = old.instructions[:place] + old.instructions[place + 1 :]
+    blocks[block] = Block(old.index, old.labels, rest)
+    return kernel.with_blocks(tuple(blocks))
+
+
+def neighbours(kernel: Kernel, block: int, place: int) -> tuple[Instruction | None, Instruction | None]:
+    instructions = kernel.blocks[block].instructions
+    before = instructions[place - 1] if place else None
+    return before, instructions[place + 1] if place + 1 < len(instructions) else None
+
+
+def reason(kernel: Kernel, block: int, place: int) -> str:
+    """Why the protection at this place is not needed, from the code around it; "" if nothing explains it."""
+    instructions = kernel.blocks[block].instructions
+    mine = instructions[place]
+    before, after = neighbours(kernel, block, place)
+    rdna = kernel.target.family.value.startswith(("gfx10", "gfx11", "gfx12"))
+    if mine.mnemonic == "s_nop" and rdna:
+        return "alignment"
+    if before is not None and "packed" in before.flags:
+        return "packed"
+    recent = [each for each in instructions[max(0, place - 2) : place]]
+    readers = [each for each in instructions[place + 1 : place + 3] if "dpp" in each.flags]
+    if any(reader.reads & each.writes & VGPR_MASK for reader in readers for each in recent):
+        return "dpp"
+    if mine.mnemonic == "s_wait_alu" and after is not None and not after.reads & valu_pairs(kernel):
+        return "untouched"
+    if is_repeated(kernel, block, place):
+        return "covered"
+    return ""
+
+
+def valu_pairs(kernel: Kernel) -> int:
+    """SGPRs in 64-bit pairs of which some VALU instruction reads a half."""
+    read = 0
+    for each in kernel.instructions:
+        if "valu" in each.flags:
+            read |= each.reads & (SGPR_MASK | VCC_MASK)
+    low = sum(1 << unit for unit in range(0, read.bit_length() + 1, 2))
+    return read | (read & low) << 1 | (read & ~low) >> 1
+
+
+def is_repeated(kernel: Kernel, block: int, place: int) -> bool:
+    """The same protection at both or all ends: right behind, or at the start of every neighbouring block."""
+    mine = kernel.blocks[block].instructions[place].text
+    _, after = neighbours(kernel, block, place)
+    if after is not None and after.mnemonic in PROTECTIONS:
+        return True
+    into = ControlFlow(kernel).predecessors[block]
+    return (
+        place == 0
+        and bool(into)
+        and all(any(each.text == mine for each in kernel.blocks[index].instructions) for index in into)
+    )
