@@ -14,6 +14,7 @@ from asmevo.doors import (
     run_command,
     slice_command,
     targets_command,
+    timing_command,
 )
 from asmevo.doors.application import app
 
@@ -24,6 +25,7 @@ _COMMANDS = (
     doctor_command,
     estimate_command,
     targets_command,
+    timing_command,
     program_commands,
     check_command,
     prove_command,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,7 +30,15 @@ class Part:
 
 def examine() -> list[Part]:
     """All parts, those that the project cannot do without first."""
-    return [_llvm(), _package("tinygrad", "AMD's instruction pseudocode"), _clang(), _llvm_mca(), _code_cache(), _gpu()]
+    return [
+        _llvm(),
+        _package("tinygrad", "AMD's instruction pseudocode"),
+        _clang(),
+        _llvm_mca(),
+        _local_models(),
+        _code_cache(),
+        _gpu(),
+    ]
 
 
 def _package(name: str, adds: str) -> Part:
@@ -69,6 +78,15 @@ def _llvm_mca() -> Part:
     adds = "a second opinion on cycles (`estimate --engine llvm-mca`)"
     get = "install llvm (Debian: apt install llvm)"
     return Part("llvm-mca", found is not None, True, Path(found).name if found else "not found", adds, get)
+
+
+def _local_models() -> Part:
+    from asmevo.proposers.local_model import EXTRA, PACKAGES
+
+    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+    detail = f"without {', '.join(missing)}" if missing else ", ".join(PACKAGES)
+    adds = "a Hugging Face model with a LoRA adapter as proposer (`--model-path`); endpoints (`--llm-url`) need nothing"
+    return Part("local models", not missing, True, detail, adds, EXTRA)
 
 
 def _code_cache() -> Part:

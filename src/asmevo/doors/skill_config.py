@@ -77,23 +77,23 @@ class SkillConfig(BaseModel):
         if self.ai_engine == "none":
             return Wanted()
         if self.ai_engine == "program":
-            program = self._needed(file, "custom_agent_path").expanduser()
+            program = Path(self._needed(file, "custom_agent_path")).expanduser()
             command = [sys.executable, str(program)] if program.suffix == ".py" else [str(program)]
             return Wanted(commands=(shlex.join(command),))
         own = self.templates.expanduser() / _PROMPT
         template = own if own.is_file() else None
         if self.ai_engine == "endpoint":
-            url, model = str(self._needed(file, "llm_url")), str(self._needed(file, "llm_model"))
+            url, model = self._needed(file, "llm_url"), self._needed(file, "llm_model")
             return Wanted(llm_url=url, llm_model=model, prompt_template=template)
         adapter = self.adapter.expanduser() if self.adapter is not None else None
-        path = self._needed(file, "model_path").expanduser()
+        path = Path(self._needed(file, "model_path")).expanduser()
         return Wanted(model_path=path, adapter=adapter, prompt_template=template)
 
-    def _needed(self, file: Path, key: str) -> Path:
+    def _needed(self, file: Path, key: str) -> str:
         value = getattr(self, key)
         if value is None:
             raise DocumentError(str(file), f"`ai_engine: {self.ai_engine}` needs it", key=key)
-        return Path(value)
+        return str(value)
 
 
 def config_file() -> Path:
