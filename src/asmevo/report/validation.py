@@ -83,8 +83,8 @@ def validation_report(kernels: Sequence[KernelRows]) -> str:
     lines = [
         "# The cycle model against silicon",
         "",
-        "Written by `asmevo timing validate TRACES --report FILE`. Each trace is replayed: the model is told which way a",
-        "wave took and when its waits were satisfied, and asked for every other gap between two issues of a wave.",
+        "Written by `asmevo timing validate TRACES --report FILE`. Each trace is replayed: the model is told which way",
+        "a wave took and when its waits were satisfied, and asked for every other gap between two issues of a wave.",
         "*Floor*: the share that two captures of one kernel agree on; no model that knows only the code can do better.",
         "",
         "| " + " | ".join(_COLUMNS) + " |",
