@@ -15,7 +15,7 @@ from asmevo.target.hazards import hazard_table
 
 ROOT = Path(__file__).resolve().parents[2]
 CHECKS = ROOT / "src" / "asmevo" / "checks"
-RULE = re.compile(r"^(waits|hazards|clauses|resources|races|constraints|suppressions)[./][a-z0-9-]+$")
+RULE = re.compile(r"^(waits|hazards|clauses|resources|races|replay|constraints|suppressions)[./][a-z0-9-]+$")
 # Parts of which a rule is put together, by the file that does so.
 PREFIXES = {"constraints/graph.py": "constraints.", "suppression.py": "suppressions.", "resources.py": "resources/"}
 

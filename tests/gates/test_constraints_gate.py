@@ -85,6 +85,8 @@ def test_a_switch_does_not_concern_what_was_there(tmp_path: Path) -> None:
     first = parent.kernels[0]
     gate = ConstraintsGate(first, graph(tmp_path, "switches: {mac_merge: false}"))
     assert gate.judge(candidate(first, Move(id=3, before=1))).accepted
+    renamed = "v_fma_f32 v5, v1, v2, v2"
+    assert gate.judge(candidate(first, Replace(id=3, code=code(renamed), text=renamed))).accepted
 
 
 def test_the_pipeline_asks_it_between_assemble_and_waits(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from asmevo.proposers.language_model import LanguageModel, ModelLimits
 from asmevo.proposers.model_answer import answer_schema, one_instruction
 from asmevo.proposers.prompt import Prompts, built_in_template, read_template
 from asmevo.search import Ledger, SearchOptions, optimize
-from asmevo.search.history import check
+from asmevo.search.history import check, describe
 from asmevo.search.optimize import OptimizationRun
 
 FILE = COMPILED / "gfx942" / "matmul_f16.hsaco"
@@ -85,7 +85,7 @@ def _own(ledger: Ledger, run: OptimizationRun) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory: pytest.TempPathFactory) -> tuple[OptimizationRun, Ledger, ChatServer, Path]:
-    """A wait doubled (right), then in the next round a wait that is needed replaced by a no-op (wrong), then no more."""
+    """A wait doubled (right), then a wait that is needed replaced by a no-op (wrong), then no more."""
     wait = _wait("s_waitcnt vmcnt(0)")
 
     def behave(handler: Handler, number: int) -> None:
@@ -148,6 +148,7 @@ def test_everything_is_recorded_and_the_key_nowhere(
         {"role": each["role"], "text": each["content"]} for each in server.requests[0]["messages"]
     ]
     assert check(ledger).broken is None
+    assert describe(ledger, f"{run.id}/exchange-1")["body"]["answer"] == said[0]["answer"]
     assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
     for file in root.rglob("*"):
         assert file.is_dir() or KEY.encode() not in file.read_bytes()
@@ -215,9 +216,12 @@ NOT_COMPLETIONS = {
 
 @pytest.mark.parametrize("kind", NOT_COMPLETIONS)
 def test_what_is_no_completion_is_one_sentence(kind: str) -> None:
-    with chat_server(lambda handler, number: handler.send(200, NOT_COMPLETIONS[kind])) as server:
-        with pytest.raises(ProposerError) as caught:
-            ChatClient(server.url, "tiny", None, LIMITS).answer(HELLO, {}, 0, lambda: False)
+    body = NOT_COMPLETIONS[kind]
+    with (
+        chat_server(lambda handler, number: handler.send(200, body)) as server,
+        pytest.raises(ProposerError) as caught,
+    ):
+        ChatClient(server.url, "tiny", None, LIMITS).answer(HELLO, {}, 0, lambda: False)
     assert "chat completion" in str(caught.value)
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 300
@@ -280,9 +284,11 @@ def test_a_server_in_trouble_is_tried_again_but_not_for_ever() -> None:
     limits = ChatLimits(seconds=10, tries=3)
     with chat_server(recovers) as server:
         assert ChatClient(server.url, "tiny", None, limits).answer(HELLO, {}, 0, lambda: False) == "at last"
-    with chat_server(lambda handler, number: handler.send(500, b"broken")) as server:
-        with pytest.raises(ProposerError, match="status 500.*broken"):
-            ChatClient(server.url, "tiny", None, limits).answer(HELLO, {}, 0, lambda: False)
+    with (
+        chat_server(lambda handler, number: handler.send(500, b"broken")) as server,
+        pytest.raises(ProposerError, match=r"status 500.*broken"),
+    ):
+        ChatClient(server.url, "tiny", None, limits).answer(HELLO, {}, 0, lambda: False)
     assert len(server.requests) == 3
 
 
@@ -290,9 +296,11 @@ def test_a_server_in_trouble_is_tried_again_but_not_for_ever() -> None:
 def test_a_redirect_is_not_followed(status: int) -> None:
     with chat_server(lambda handler, number: handler.say("give me the key")) as other:
         location = f"{other.url}/chat/completions"
-        with chat_server(lambda handler, number: handler.send(status, b"", Location=location)) as server:
-            with pytest.raises(ProposerError, match="another address"):
-                ChatClient(server.url, "tiny", KEY, LIMITS).answer(HELLO, {}, 0, lambda: False)
+        with (
+            chat_server(lambda handler, number: handler.send(status, b"", Location=location)) as server,
+            pytest.raises(ProposerError, match="another address"),
+        ):
+            ChatClient(server.url, "tiny", KEY, LIMITS).answer(HELLO, {}, 0, lambda: False)
     assert len(server.requests) == 1
     assert other.requests == []
 

@@ -4,7 +4,7 @@
   hazard but NSA, the denormal mode and the hand-back of VGPRs asks for wait states,
 * packed: LLVM takes the `op_sel_hi` bit of a packed operation for a write of the upper half (gfx940 family),
 * dpp: LLVM keeps two states before every VGPR that a DPP instruction reads, the hardware needs them for src0,
-* untouched: no VALU instruction of the kernel reads an SGPR of the pairs that the next instruction reads,
+* untouched: what the next instruction reads are no SGPRs written after a VALU instruction read from their pair,
 * covered: what stands there is repeated by another such instruction on every way out or in.
 """
 
@@ -46,21 +46,47 @@ def reason(kernel: Kernel, block: int, place: int) -> str:
     readers = [each for each in instructions[place + 1 : place + 3] if "dpp" in each.flags]
     if any(reader.reads & each.writes & VGPR_MASK for reader in readers for each in recent):
         return "dpp"
-    if mine.mnemonic == "s_wait_alu" and after is not None and not after.reads & valu_pairs(kernel):
+    if (
+        mine.mnemonic == "s_wait_alu"
+        and after is not None
+        and not after.reads & rewritten_after_valu(kernel, block, place)
+    ):
         return "untouched"
     if is_repeated(kernel, block, place):
         return "covered"
     return ""
 
 
-def valu_pairs(kernel: Kernel) -> int:
-    """SGPRs in 64-bit pairs of which some VALU instruction reads a half."""
-    read = 0
-    for each in kernel.instructions:
-        if "valu" in each.flags:
-            read |= each.reads & (SGPR_MASK | VCC_MASK)
-    low = sum(1 << unit for unit in range(0, read.bit_length() + 1, 2))
-    return read | (read & low) << 1 | (read & ~low) >> 1
+def rewritten_after_valu(kernel: Kernel, block: int, place: int) -> int:
+    """SGPRs that may have been written after a VALU instruction read from their 64-bit pair, when control comes here.
+
+    The order counts in the block itself; in blocks before it, everything is taken to have been read first.
+    """
+    into = ControlFlow(kernel).predecessors
+    seen: set[int] = set()
+    waiting = list(into[block])
+    while waiting:
+        index = waiting.pop()
+        if index not in seen:
+            seen.add(index)
+            waiting += into[index]
+    before = [each for index in seen for each in kernel.blocks[index].instructions]
+    read = written = 0
+    for each in before:
+        read |= _pairs(each.reads) if "valu" in each.flags else 0
+    for each in before:
+        written |= each.writes & read
+    for each in kernel.blocks[block].instructions[:place]:
+        read |= _pairs(each.reads) if "valu" in each.flags else 0
+        written |= each.writes & read
+    return written
+
+
+def _pairs(mask: int) -> int:
+    """The SGPRs of a set with the other halves of their pairs."""
+    scalar = mask & (SGPR_MASK | VCC_MASK)
+    low = sum(1 << unit for unit in range(0, scalar.bit_length() + 1, 2))
+    return scalar | (scalar & low) << 1 | (scalar & ~low) >> 1
 
 
 def is_repeated(kernel: Kernel, block: int, place: int) -> bool:

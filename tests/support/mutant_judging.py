@@ -9,12 +9,12 @@ with several seeds), and the wait simulator walks its paths.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 
-from emulated_launches import all_pairs, launch, program_of
+from emulated_launches import launch, program_of
+from legal_edits import legal_edits
 from mutations import Mutant, mutants
 from wait_simulator import find_violation
 
@@ -22,6 +22,7 @@ from asmevo.analysis.wait_counters import WaitAnalysis
 from asmevo.checks import check_kernel
 from asmevo.checks.waits import check_order
 from asmevo.emulator.comparison import Witness, standard_trials
+from asmevo.gates import Pipeline
 from asmevo.gates.equivalence import EquivalenceGate
 from asmevo.gates.findings_gate import known_keys
 from asmevo.program.candidate import Candidate
@@ -29,7 +30,7 @@ from asmevo.program.edit import EditScript
 from asmevo.program.kernel import Kernel
 
 CHECK, ORDER, PROOF = "check", "order", "proof"
-LONGEST = 260  # instructions; longer kernels say nothing that shorter ones do not
+LONGEST = 130  # instructions; longer kernels say nothing that shorter ones do not
 _WALKS, _STEPS, _SEEDS = 20, 4000, 3
 _EMULATED = "equal bytes in all launches"
 _WRONG = "WRONG"
@@ -123,15 +124,17 @@ def benches(pairs: Iterable[tuple[str, str]]) -> Iterator[Bench]:
             yield bench
 
 
-def fates(each: int, targets: Iterable[str] | None = None, every: int = 1, seed: int = 1) -> Iterator[Fate]:
-    """Mutants of every `every`-th launch of the targets (all without), `each` of a kind."""
-    pairs = [pair for pair in all_pairs() if targets is None or pair[1] in targets][::every]
-    for bench in benches(pairs):
-        for mutant in mutants(bench.kernel, each, seed):
-            yield bench.fate(mutant)
+def mutant_fates(bench: Bench, each: int, seed: int = 1) -> Iterator[Fate]:
+    """Up to `each` mutants of every kind."""
+    for mutant in mutants(bench.kernel, each, seed):
+        yield bench.fate(mutant)
 
 
-def killed_share(found: Iterable[Fate]) -> float:
-    """Of all mutants, the share that was killed."""
-    counts = Counter(bool(fate.killer) for fate in found)
-    return counts[True] / counts.total()
+def edit_fates(bench: Bench, each: int, seed: int = 1) -> Iterator[Fate]:
+    """Up to `each` legal edits of every kind through the whole pipeline; `killer` is the gate that refuses."""
+    pipeline = Pipeline(bench.kernel)
+    for edit in legal_edits(bench.kernel, each, seed):
+        judgement = pipeline.judge(Candidate.make(bench.kernel, edit.script))
+        last = judgement.verdicts[-1]
+        gate, words = ("", "") if judgement.accepted else (last.gate, last.reason)
+        yield Fate(bench.name, bench.target, edit.kind, edit.words, gate, words)

@@ -4,7 +4,8 @@ An operator is a function from a kernel and a source of chance to mutants of its
 at most one for each instruction and kind; `mutants` takes the first few. What an instruction is changed into is data:
 `OPCODES` and `MODIFIERS` are rewritings of LLVM's text, and LLVM's assembler decides whether the result exists. Left
 out is what cannot change anything by construction: code that no path reaches, hints (`HINTS`), an encoding that stays
-the same, no-ops that the code around shows to be for another purpose (`hazard_protections.reason`).
+the same, results that nothing reads, no-ops that the code around shows to be for another purpose
+(`hazard_protections.reason`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from hazard_protections import PROTECTIONS, reason, without
 from wait_mutations import mutated, mutations_of
 
 from asmevo.analysis.control_flow import ControlFlow
+from asmevo.analysis.liveness import Liveness
 from asmevo.program.errors import EditError
 from asmevo.program.instruction import Decoded, Instruction, Operand
 from asmevo.program.instruction_text import encode_text
@@ -80,22 +82,24 @@ MODIFIERS = (
     (r"quad_perm:\[\d,\d", "quad_perm:[2,2"), (r"dst_sel:BYTE_\d", "dst_sel:WORD_1"),
     (r"dst_sel:WORD_1", "dst_sel:WORD_0"), (r"src0_sel:BYTE_(0|1)", "src0_sel:BYTE_2"),
     (r"src0_sel:WORD_1", "src0_sel:WORD_0"), (r"src1_sel:WORD_1", "src1_sel:WORD_0"),
-    (r"dst_unused:UNUSED_PRESERVE", "dst_unused:UNUSED_PAD"), (r"dst_unused:UNUSED_PAD", "dst_unused:UNUSED_SEXT"),
+    (r"dst_unused:UNUSED_PRESERVE", "dst_unused:UNUSED_PAD"),
+    (r"(dst_sel:[BW]\w+) dst_unused:UNUSED_PAD", r"\1 dst_unused:UNUSED_SEXT"),
     (r" clamp", ""), (r" mul:2", " mul:4"), (r" glc", ""), (r" dlc", ""), (r" sc0", ""), (r" sc1", ""),
     (r" offen", ""), (r" idxen", ""), (r" gds", ""), (r" lds", ""), (r" scope:SCOPE_\w+", ""),
     (r" th:TH_ATOMIC_RETURN", ""), (r"-(v\d+|s\d+)", r"\1"), (r"\|(v\d+|s\d+)\|", r"\1"),
-    (r"(_f32_e64 .*)$", r"\1 clamp"), (r"(_f32_e64 .*)$", r"\1 mul:2"), (r"(\bv\d+)\.l\b", r"\1.h"),
+    (r"^(v_(?!cmp)\w+_f32_e64 .*)$", r"\1 clamp"), (r"^(v_(?!cmp)\w+_f32_e64 .*)$", r"\1 mul:2"),
+    (r"(\bv\d+)\.l\b", r"\1.h"),
     (r"(\bv\d+)\.h\b", r"\1.l"), (r"cbsz:\d", "cbsz:1"), (r" cbsz:\d", ""), (r" blgp:\d", ""),
 )  # fmt: skip
 """(pattern, replacement) in the whole text: another reading of the same operands, or another form of memory access."""
 
+_RESOURCE_FORMAT = re.compile(r"0x[0-9a-f]*27000")  # the word of a buffer resource that untyped accesses hardly look at
 _OFFSET = re.compile(r"\boffset([01]?):(-?\d+)")
 _ADDRESSED = ("global_", "flat_", "scratch_", "buffer_", "ds_")
 _SCALAR_LOADS = ("s_load", "s_buffer_load")
 _SCALAR_STEP = 4
 _WINDOW = 12
-_STEP = {"granulated_vgpr_count": 1, "granulated_sgpr_count": 2, "accum_offset_encoded": 1}
-"""Descriptor fields that hold counts of registers, and by how much they are lowered (granules; SGPRs come in pairs)."""
+_SGPR_FIELD = 8  # SGPRs that one in the descriptor's field stands for; compilers write even numbers
 
 
 @dataclass(frozen=True)
@@ -264,6 +268,19 @@ def has_result(instruction: Instruction) -> bool:
     return not instruction.mnemonic.startswith(HINTS) and instruction.reference is None and instruction.size > 0
 
 
+def dead_results(kernel: Kernel) -> set[int]:
+    """Ids of ALU instructions one of whose results nothing reads."""
+    live = Liveness(kernel)
+    found = set()
+    for block in kernel.blocks:
+        states = live.states(block.index)
+        for each, state in zip(block.instructions, states[1:], strict=True):
+            spans = [o.registers for o in each.decoded.operands if o.written and o.registers is not None]
+            if each.flags & {"valu", "salu"} and any(not span.mask & state.any_lane for span in spans):
+                found.add(each.id)
+    return found
+
+
 def _changed(kernel: Kernel, old: Instruction, decoded: Decoded, kind: str) -> Mutant:
     new = replace(old, decoded=decoded)
     return Mutant(kind, substituted(kernel, old.id, new), f"#{old.id} `{old}` -> `{new}`", (old.id,))
@@ -273,8 +290,10 @@ def _rewritten(
     kernel: Kernel, chance: random.Random, kind: str, texts: Callable[[Instruction], Iterator[str]]
 ) -> Iterator[Mutant]:
     """One mutant an instruction: one of the texts that LLVM takes and that are another encoding."""
+    dead = dead_results(kernel)
     for each in reached(kernel, chance):
-        others = [text for text in texts(each) if text != each.decoded.text] if has_result(each) else []
+        wanted = has_result(each) and each.id not in dead
+        others = [text for text in texts(each) if text != each.decoded.text] if wanted else []
         chance.shuffle(others)
         for text in others:
             decoded = encoded(text, kernel)
@@ -366,7 +385,7 @@ def immediates_changed(kernel: Kernel, chance: random.Random) -> Iterator[Mutant
         if each.target is not None:
             return
         for operand, start in operand_places(each.decoded):
-            if operand.is_literal:
+            if operand.is_literal and not _RESOURCE_FORMAT.fullmatch(operand.text):
                 yield _with_text(each.decoded, operand, start, _other_number(operand.text, each.mnemonic))
 
     return _rewritten(kernel, chance, "immediate", texts)
@@ -429,23 +448,38 @@ def instructions_deleted(kernel: Kernel, chance: random.Random) -> Iterator[Muta
 
 
 def counts_lowered(kernel: Kernel, chance: random.Random) -> Iterator[Mutant]:
-    """The descriptor asks for a granule of registers, or four bytes of LDS, less."""
+    """The descriptor asks for so few registers that the last ones in use are not allocated."""
     descriptor = kernel.descriptor
     assert descriptor is not None
-    for name, step in _STEP.items():
-        value = descriptor.field(name)
-        if value >= step and _counts(kernel, name):
-            lower = descriptor.with_field(name, value - step)
-            words = f"{name} {value} -> {value - step}"
-            yield Mutant("register count lowered", replace(kernel, descriptor=lower), words)
+    for name, value in _too_low(kernel):
+        before = descriptor.field(name)
+        lower = descriptor.with_field(name, value)
+        yield Mutant("register count lowered", replace(kernel, descriptor=lower), f"{name} {before} -> {value}")
 
 
-def _counts(kernel: Kernel, name: str) -> bool:
-    """Whether the target looks at a field."""
-    family = kernel.target.family.value
-    if name == "accum_offset_encoded":
-        return kernel.target.name in ("gfx90a", "gfx942", "gfx950")
-    return name != "granulated_sgpr_count" or not family.startswith(("gfx10", "gfx11", "gfx12"))
+def _too_low(kernel: Kernel) -> Iterator[tuple[str, int]]:
+    """(field of the descriptor, the largest value that leaves a register of the code out)."""
+    target = kernel.target
+    used = {file: _last_used(kernel, file) + 1 for file in (RegisterFile.VGPR, RegisterFile.AGPR, RegisterFile.SGPR)}
+    if not used[RegisterFile.AGPR] or target.vgpr.agprs.value == "none":
+        granule = target.vgpr_encoding_granule(kernel.wave_size)
+        yield from _lower("granulated_vgpr_count", used[RegisterFile.VGPR], granule, 1)
+    if target.vgpr.agprs.value == "unified" and used[RegisterFile.AGPR]:
+        granule = target.vgpr.accum_offset_granule.value
+        yield from _lower("accum_offset_encoded", used[RegisterFile.VGPR], granule, 1)
+    if not target.sgpr.fixed_allocation.value:
+        yield from _lower("granulated_sgpr_count", used[RegisterFile.SGPR], 2 * _SGPR_FIELD, 2)
+
+
+def _lower(name: str, used: int, granule: int, step: int) -> Iterator[tuple[str, int]]:
+    value = step * (-(-used // granule) - 2)
+    if value >= 0:
+        yield name, value
+
+
+def _last_used(kernel: Kernel, file: RegisterFile) -> int:
+    spans = [operand.registers for each in kernel.instructions for operand in each.decoded.operands]
+    return max((s.first + s.count - 1 for s in spans if s is not None and s.file is file), default=-1)
 
 
 Operator = Callable[[Kernel, random.Random], Iterator[Mutant]]

@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from io import BytesIO
 
 from elftools.elf.elffile import ELFFile
-from vocabulary import ANY, FILL, MEMORY, filled, words
+from vocabulary import ALU, ANY, FILL, MEMORY, Word, filled, words
 
+from asmevo.analysis.hazard_rules import HazardRules
 from asmevo.analysis.hazards import Violation, analyse_hazards
 from asmevo.analysis.replay import replay_hazards
 from asmevo.analysis.wait_counters import WaitAnalysis
@@ -27,12 +28,14 @@ from asmevo.program.descriptor import KernelDescriptor
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Block, Kernel
 from asmevo.target import Target, load_target
+from asmevo.toolchain import Processor, toolchain
 
 LLC = os.environ.get("LLC", "llc-22")
 _ALWAYS = ("-mtriple=amdgcn-amd-amdhsa", "-x", "mir", "-verify-machineinstrs=0")
 _HAZARDS = "-run-pass=post-RA-hazard-rec,amdgpu-wait-sgpr-hazards"
 _WAITS = "-run-pass=si-insert-waitcnts"
 _PLAIN = ("-start-after=post-RA-hazard-rec", "-amdgpu-sgpr-hazard-wait=0", "-amdgpu-enable-delay-alu=0")
+_FIRST_WAIT = 1000  # ids of inserted waits
 _OPCODE = re.compile(r"\b([A-Z][A-Z0-9]*_\w+)\b")
 
 
@@ -82,6 +85,12 @@ def hazard_samples(target: str, count: int, seed: int) -> list[Sample]:
     return samples
 
 
+def sequence_samples(target: str, count: int, seed: int) -> list[Sample]:
+    """Three to five vector and scalar ALU instructions, for hazards that need more than two."""
+    rng = random.Random(f"{target} sequences {seed}")
+    return [_sample(target, rng.choices(words(target, ALU), k=rng.randint(3, 5)), rng) for _ in range(count)]
+
+
 def wait_samples(target: str, count: int, seed: int) -> list[Sample]:
     """One to four memory instructions, then any instruction."""
     rng = random.Random(f"{target} waits {seed}")
@@ -92,7 +101,7 @@ def wait_samples(target: str, count: int, seed: int) -> list[Sample]:
     return samples
 
 
-def _sample(target: str, chosen: list, rng: random.Random) -> Sample:  # type: ignore[type-arg]
+def _sample(target: str, chosen: list[Word], rng: random.Random) -> Sample:
     return Sample(target, tuple(word.name for word in chosen), tuple(filled(word, rng) for word in chosen))
 
 
@@ -101,17 +110,26 @@ def hazard_disagreements(samples: list[Sample]) -> Iterator[Disagreement]:
     target = load_target(samples[0].target)
     for sample, kernel, lines in zip(samples, _kernels(samples, target), _outputs(samples, _HAZARDS), strict=True):
         theirs = _inserted_for_hazards(lines, sample)
-        violations = [each for each in analyse_hazards(kernel).violations if not each.softened]
-        ours = _asked(violations)
+        analysis = analyse_hazards(kernel)
+        violations = [each for each in analysis.violations if not each.softened]
+        ours = _asked(analysis.rules, violations)
         if theirs != ours:
             rules = tuple(sorted({each.rule for each in violations}))
             yield Disagreement(sample, "hazard", theirs, ours, rules)
 
 
-def _asked(violations: list[Violation]) -> str:
-    states = max((each.needed - each.found for each in violations if each.needed > each.found), default=0)
-    others = any(each.needed <= each.found for each in violations)
-    return _said(states, others)
+def _asked(rules: HazardRules, violations: list[Violation]) -> str:
+    nops = {each: _states_of_mend(rules, each) for each in violations}
+    others = any(states == 0 for states in nops.values())
+    return _said(max(nops.values(), default=0), others)
+
+
+def _states_of_mend(rules: HazardRules, violation: Violation) -> int:
+    """Wait states that mend it, 0 if another instruction has to."""
+    if violation.needed > violation.found:
+        return violation.needed - violation.found
+    nop = re.fullmatch(r"s_nop (\d)", getattr(rules.row(violation.rule), "mend", ""))
+    return int(nop[1]) + 1 if nop is not None else 0
 
 
 def _said(states: int, others: bool) -> str:
@@ -155,13 +173,35 @@ def _their_waits(lines: list[str], sample: Sample, target: Target) -> dict[str, 
 def _our_waits(kernel: Kernel) -> dict[str, int]:
     analysis = WaitAnalysis(kernel)
     waits: dict[str, int] = {}
+    before: dict[int, dict[str, int]] = {}
     for hazard in analysis.hazards:
         counter = analysis.lanes.lanes[hazard.lane].counter
-        waits[counter] = min(waits.get(counter, hazard.age), hazard.age)
-    for replay in replay_hazards(kernel):
+        for table in (waits, before.setdefault(hazard.consumer, {})):
+            table[counter] = min(table.get(counter, hazard.age), hazard.age)
+    if "xcnt" not in kernel.target.wait.counters:
+        return waits
+    for replay in replay_hazards(_with_waits(kernel, before)):
         if replay.needed is not None:
             waits["xcnt"] = min(waits.get("xcnt", replay.needed), replay.needed)
     return waits
+
+
+def _with_waits(kernel: Kernel, before: dict[int, dict[str, int]]) -> Kernel:
+    """The kernel with waits in front of instructions, one for each counter."""
+    (block,) = kernel.blocks
+    instructions: list[Instruction] = []
+    for instruction in block.instructions:
+        for counter, value in before.get(instruction.id, {}).items():
+            (decoded,) = decode_code(_wait_code(kernel.target, counter, value), kernel.context)
+            instructions.append(Instruction(_FIRST_WAIT + len(instructions), decoded))
+        instructions.append(instruction)
+    return kernel.with_blocks((Block(0, (), tuple(instructions)),))
+
+
+def _wait_code(target: Target, counter: str, value: int) -> bytes:
+    """A wait of a target that has one instruction for each counter; `s_waitcnt` is not asked for here."""
+    code = toolchain().assemble(f"{target.wait_instruction({counter: value})} {value}", Processor(target.name, ""))
+    return bytes(ELFFile(BytesIO(code)).get_section_by_name(".text").data())[:4]
 
 
 def _new_lines(lines: list[str], sample: Sample) -> list[str]:
@@ -181,11 +221,12 @@ def _new_lines(lines: list[str], sample: Sample) -> list[str]:
 
 def _module(samples: list[Sample]) -> str:
     heads = "\n".join(f"  define amdgpu_kernel void @f{n}() {{ ret void }}" for n in range(len(samples)))
-    bodies = "".join(
-        f"---\nname: f{n}\nbody: |\n  bb.0:\n" + "".join(f"    {line}\n" for line in sample.lines) + "    S_ENDPGM 0\n...\n"
-        for n, sample in enumerate(samples)
-    )
-    return f"--- |\n{heads}\n...\n{bodies}"
+    return f"--- |\n{heads}\n...\n" + "".join(_function(n, sample) for n, sample in enumerate(samples))
+
+
+def _function(number: int, sample: Sample) -> str:
+    body = "".join(f"    {line}\n" for line in (*sample.lines, "S_ENDPGM 0"))
+    return f"---\nname: f{number}\nmachineFunctionInfo:\n  isEntryFunction: true\nbody: |\n  bb.0:\n{body}...\n"
 
 
 def _llc(samples: list[Sample], *options: str) -> bytes:

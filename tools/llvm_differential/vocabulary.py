@@ -1,8 +1,9 @@
 """Random instructions in LLVM's machine IR, with few registers, so that they meet often.
 
 Each word of the vocabulary is a name, the targets that have it, and a line with holes: `{v}` a VGPR, `{v2}` and `{v4}`
-tuples of them, `{s}` an SGPR, `{s2}`, `{s4}` likewise, `{same}` what the first hole got. All others are filled anew. `MEMORY` are the words that
-leave something to wait for, `ANY` all that hazards are about, `FILL` what may stand between and concerns nobody.
+tuples of them, `{s}` an SGPR, `{s2}`, `{s4}` likewise, `{same}` what the first hole got. All others are filled anew.
+`MEMORY` are the words that leave something to wait for, `ALU` compute, `ANY` are all that hazards are about, `FILL`
+what may stand between and concerns nobody.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ RDNA = ("gfx1010", "gfx1030", "gfx1100", "gfx1151", "gfx1200", "gfx1250")
 TARGETS = (*GCN, *RDNA)
 _FROM_GFX9 = TARGETS[1:]
 _MFMA = ("gfx90a", "gfx942", "gfx950")
-_GFX12 = ("gfx1200", "gfx1250")
+_BUFFER = TARGETS[:-2]  # other opcodes on gfx12
 _E, _M = "implicit $exec", "implicit $mode, implicit $exec"
 
 
@@ -38,8 +39,8 @@ MEMORY = (
     Word("LDS write", _FROM_GFX9, f"DS_WRITE_B32_gfx9 {{v}}, {{v}}, 0, 0, {_E}"),
     Word("scalar load", TARGETS, "{s2} = S_LOAD_DWORDX2_IMM {s2}, 0, 0"),
     Word("scalar load, 1 dword", TARGETS, "{s} = S_LOAD_DWORD_IMM {s2}, 0, 0"),
-    Word("buffer load", tuple(t for t in TARGETS if t not in _GFX12), f"{{v}} = BUFFER_LOAD_DWORD_OFFEN {{v}}, {{s4}}, 0, 0, 0, 0, {_E}"),
-    Word("buffer store", tuple(t for t in TARGETS if t not in _GFX12), f"BUFFER_STORE_DWORD_OFFEN {{v}}, {{v}}, {{s4}}, 0, 0, 0, 0, {_E}"),
+    Word("buffer load", _BUFFER, f"{{v}} = BUFFER_LOAD_DWORD_OFFEN {{v}}, {{s4}}, 0, 0, 0, 0, {_E}"),
+    Word("buffer store", _BUFFER, f"BUFFER_STORE_DWORD_OFFEN {{v}}, {{v}}, {{s4}}, 0, 0, 0, 0, {_E}"),
 )
 _VECTOR = (
     Word("VALU", TARGETS, f"{{v}} = V_MOV_B32_e32 {{v}}, {_E}"),
@@ -61,10 +62,15 @@ _SCALAR = (
 )
 _MATRIX = (
     Word("MFMA, 2 passes", _MFMA, f"{{v4}} = V_MFMA_F32_4X4X4F16_vgprcd_e64 {{v2}}, {{v2}}, {{v4}}, 0, 0, 0, {_M}"),
-    Word("MFMA, 4 or 8 passes", _MFMA, f"{{v4}} = V_MFMA_F32_16X16X16F16_vgprcd_e64 {{v2}}, {{v2}}, {{v4}}, 0, 0, 0, {_M}"),
+    Word(
+        "MFMA, 4 or 8 passes",
+        _MFMA,
+        f"{{v4}} = V_MFMA_F32_16X16X16F16_vgprcd_e64 {{v2}}, {{v2}}, {{v4}}, 0, 0, 0, {_M}",
+    ),
     Word("MFMA, 32 bits", _MFMA, f"{{v4}} = V_MFMA_F32_16X16X4F32_vgprcd_e64 {{v}}, {{v}}, {{v4}}, 0, 0, 0, {_M}"),
 )
-ANY = (*MEMORY, *_VECTOR, *_SCALAR, *_MATRIX)
+ALU = (*_VECTOR, *_SCALAR)
+ANY = (*MEMORY, *ALU, *_MATRIX)
 FILL = (
     Word("unrelated VALU", TARGETS, f"$vgpr90 = V_MOV_B32_e32 $vgpr91, {_E}"),
     Word("unrelated SALU", TARGETS, "$sgpr60 = S_MOV_B32 $sgpr61"),

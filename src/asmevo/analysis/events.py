@@ -259,10 +259,13 @@ def _waits_that_end_hazards(target: Target) -> tuple[dict[str, int], ...]:
 
 
 def _issues(decoded: Decoded, target: Target, lanes: Lanes) -> tuple[Issue, ...]:
-    issues = []
+    issues: list[Issue] = []
+    events = counter_events(decoded, target)
+    if not events:
+        return ()
     mark = _mark(decoded)
     results, sources = _results(decoded), _printed_sources(decoded)
-    for counter, event in counter_events(decoded, target):
+    for counter, event in events:
         lane = lanes.of_event.get((counter, event))
         if lane is not None:
             issues.append(Issue(lane, (sources if lanes.lanes[lane].sources else results) | mark))
@@ -364,8 +367,9 @@ def _has_global(family: str) -> bool:
 
 def is_cache_operation(decoded: Decoded) -> bool:
     """Whether it writes back or invalidates caches (buffer_wbl2, buffer_inv, global_wb, ...)."""
-    is_access = decoded.flags & {"may_load", "may_store"} or decoded.destinations
-    return "vmem" in decoded.flags and not is_access
+    if "vmem" not in decoded.flags:
+        return False
+    return not (decoded.flags & {"may_load", "may_store"} or decoded.destinations)
 
 
 def _writes_back(mnemonic: str) -> bool:

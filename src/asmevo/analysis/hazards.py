@@ -254,7 +254,8 @@ class _Front:
     def _begin_sequences(self, instruction: Instruction, facts: SequenceFacts) -> None:
         for part in facts.parts:
             primed = self.rules.sequences[part.row].primed_by is not None
-            started = part.starts & self.primed[part.row] if primed else part.starts
+            touched = self.primed[part.row] | part.primes  # an instruction reads before it writes
+            started = part.starts & touched if primed else part.starts
             if started:
                 self._begin(part.row, started, instruction)
         for part in facts.parts:

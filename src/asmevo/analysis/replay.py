@@ -13,10 +13,13 @@ What counts as replayed follows from the target and the code object: where there
 
 Lattice of `overwritten_sources`: for each lane (vector and scalar accesses, and the counters in which the same
 accesses finish) masks by age of registers and identities, smaller ages are worse, as in `wait_state`; join is the
-union with the smaller age. Transfer: an access enters with age 0 in its translation lane and in the lanes of its
+union with the smaller age. Beside it, for each vector access the accesses
+that were under translation when it came (`older`: intersection over paths; on a path without the access, whatever may
+be pending there is not older). Transfer: an access enters with age 0 in its translation lane and in the lanes of its
 counters. A wait for xcnt cuts the vector lane at its value, the scalar one at 0 only, since scalar translations
 overtake each other. A wait for another counter drops from its lane what has finished, and what is in no lane of
-its counters any more has been translated. Vector and scalar accesses are never translated at the same time (LLVM,
+its counters any more has been translated, and so have the accesses older than it, since vector accesses are
+translated in order. Vector and scalar accesses are never translated at the same time (LLVM,
 SIInsertWaitcnts, "the hardware inserts an implicit xcnt wait between interleaved SMEM and VMEM"), so one kind empties
 the lane of the other. Vector accesses write in order, so they may overwrite what older ones read; FLAT may not.
 
@@ -34,14 +37,24 @@ from asmevo.analysis.events import counter_events, union, wait_values
 from asmevo.analysis.wait_state import LaneState, join_lane, trimmed
 from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.kernel import Kernel
-from asmevo.program.registers import SGPR_MASK, UNIT_COUNT, VECTOR_MASK, units_of
+from asmevo.program.registers import EXEC_MASK, M0_MASK, SGPR_MASK, UNIT_COUNT, VCC_MASK, VECTOR_MASK, units_of
 from asmevo.target import Target
 
-_REGISTERS = VECTOR_MASK | SGPR_MASK
+_REGISTERS = VECTOR_MASK | SGPR_MASK | VCC_MASK | EXEC_MASK | M0_MASK
 _UNITS = (1 << UNIT_COUNT) - 1
 _DWORD = 32
 _OLDEST = 63
-_State = dict[str, LaneState]
+
+
+@dataclass(slots=True)
+class _State:
+    """`lanes` by name; `older` by the place of an access's identity: identities of older ones."""
+
+    lanes: dict[str, LaneState]
+    older: dict[int, int]
+
+    def copy(self) -> _State:
+        return _State(dict(self.lanes), dict(self.older))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +99,13 @@ def _overwritten_sources(kernel: Kernel) -> Iterator[ReplayHazard]:
         return
     flow = ControlFlow(kernel)
     entries: list[_State | None] = [None] * len(kernel.blocks)
-    entries[0] = {}
+    entries[0] = _State({}, {})
     waiting = deque([0])
     while waiting:
         block = waiting.popleft()
-        state = dict(entries[block] or {})
+        entry = entries[block]
+        assert entry is not None
+        state = entry.copy()
         for instruction in kernel.blocks[block].instructions:
             _step(state, instruction, kernel.target)
         for following in flow.successors[block]:
@@ -100,16 +115,16 @@ def _overwritten_sources(kernel: Kernel) -> Iterator[ReplayHazard]:
                 waiting.append(following)
     for block, entry in enumerate(entries):
         if entry is not None:
-            yield from _in_block(kernel, block, dict(entry))
+            yield from _in_block(kernel, block, entry.copy())
 
 
 def _in_block(kernel: Kernel, block: int, state: _State) -> Iterator[ReplayHazard]:
     for instruction in kernel.blocks[block].instructions:
         for lane in _concerned(instruction.decoded):
-            hits = enumerate(mask & instruction.writes for mask in state.get(lane, ()))
+            hits = enumerate(mask & instruction.writes for mask in state.lanes.get(lane, ()))
             for age, units in hits:
                 if units & _UNITS:
-                    producer = _producer(kernel, state[lane][age] >> UNIT_COUNT, units)
+                    producer = _producer(kernel, state.lanes[lane][age] >> UNIT_COUNT, units)
                     needed = age if lane == "vmem" else 0
                     yield ReplayHazard(instruction.id, producer, block, units & _UNITS, needed)
                     break
@@ -137,11 +152,15 @@ def _step(state: _State, instruction: Instruction, target: Target) -> None:
         _settle(state, waits)
         return
     kind = "smem" if "smem" in decoded.flags else "vmem" if "vmem" in decoded.flags else ""
-    sources = _printed(decoded, written=False)
+    sources = decoded.reads & _REGISTERS  # EXEC and M0, too: a second try reads them again
     if not kind or not sources:
         return
-    state.pop("vmem" if kind == "smem" else "smem", None)
+    state.lanes.pop("vmem" if kind == "smem" else "smem", None)
     identity = 1 << UNIT_COUNT + instruction.id
+    if kind == "vmem":
+        again = 1 << instruction.id  # in a loop: the new one is younger than all
+        state.older = {id_: older & ~again for id_, older in state.older.items()}
+        state.older[instruction.id] = union(state.lanes.get(kind, ())) >> UNIT_COUNT & ~again
     _issue(state, kind, sources | identity, in_order=kind == "vmem")
     for counter, event in counter_events(decoded, target):
         in_order = event not in target.wait.counters[counter].out_of_order.value
@@ -149,46 +168,60 @@ def _step(state: _State, instruction: Instruction, target: Target) -> None:
 
 
 def _issue(state: _State, lane: str, opened: int, *, in_order: bool) -> None:
-    masks = [mask & ~opened for mask in state.get(lane, ())]
+    masks = [mask & ~opened for mask in state.lanes.get(lane, ())]
     if in_order or not masks:
         masks.insert(0, opened)
     else:
         masks[0] |= opened
     if len(masks) > _OLDEST + 1:
         masks[_OLDEST] |= masks.pop()
-    state[lane] = tuple(masks)
+    state.lanes[lane] = tuple(masks)
 
 
 def _settle(state: _State, waits: dict[str, int]) -> None:
     over = 0
     for counter, value in waits.items():
-        masks = state.get(counter, ())
-        over |= union(masks[value:]) & ~union(masks[:value])
-        if masks:
-            state[counter] = masks[:value]
-    most = waits.get("xcnt")
-    if most is not None:
-        state["vmem"] = state.get("vmem", ())[:most]
-        if most == 0:
-            state["smem"] = ()
+        masks = state.lanes.get(counter, ())
+        over |= (union(masks[value:]) & ~union(masks[:value])) >> UNIT_COUNT
+        state.lanes[counter] = masks[:value]
+    for id_ in units_of(over):
+        over |= state.older.get(id_, 0)
+    if waits.get("xcnt") == 0:
+        state.lanes["smem"] = ()
+    state.lanes["vmem"] = state.lanes.get("vmem", ())[: waits.get("xcnt")]
     for lane in ("vmem", "smem"):
-        state[lane] = trimmed(tuple(0 if _all_over(mask, over) else mask for mask in state.get(lane, ())))
+        masks = state.lanes.get(lane, ())
+        state.lanes[lane] = trimmed(tuple(mask if mask >> UNIT_COUNT & ~over else 0 for mask in masks))
+    _forget(state)
 
 
-def _all_over(mask: int, over: int) -> bool:
-    """Whether every access that put something into a mask has finished."""
-    return not (mask >> UNIT_COUNT) & ~(over >> UNIT_COUNT)
+def _forget(state: _State) -> None:
+    """Drops empty lanes and the order of accesses that nothing knows any more, so that equal states are equal."""
+    state.lanes = {lane: masks for lane, masks in state.lanes.items() if masks}
+    known = union(union(masks) for masks in state.lanes.values()) >> UNIT_COUNT
+    state.older = {id_: older & known for id_, older in state.older.items() if known >> id_ & 1}
 
 
 def _join(first: _State | None, second: _State) -> _State:
     if first is None:
-        return {lane: masks for lane, masks in second.items() if masks}
-    lanes = first.keys() | second.keys()
-    joined = {lane: join_lane(first.get(lane, ()), second.get(lane, ())) for lane in lanes}
-    return {lane: masks for lane, masks in joined.items() if masks}
+        joined = second.copy()
+        _forget(joined)
+        return joined
+    lanes = first.lanes.keys() | second.lanes.keys()
+    merged = {lane: join_lane(first.lanes.get(lane, ()), second.lanes.get(lane, ())) for lane in lanes}
+    joined = _State(merged, {})
+    pending = [union(state.lanes.get("vmem", ())) >> UNIT_COUNT for state in (first, second)]
+    for id_ in first.older.keys() | second.older.keys():
+        sides = [
+            state.older.get(id_, union(merged.get("vmem", ())) >> UNIT_COUNT & ~there)
+            for state, there in zip((first, second), pending, strict=True)
+        ]
+        joined.older[id_] = sides[0] & sides[1]
+    _forget(joined)
+    return joined
 
 
 def _printed(decoded: Decoded, *, written: bool) -> int:
-    """Vector and scalar registers that the printed operands write or read."""
+    """Registers that the printed operands write or read."""
     operands = decoded.destinations if written else decoded.sources
     return union(each.registers.mask for each in operands if each.registers is not None) & _REGISTERS

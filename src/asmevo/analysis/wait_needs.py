@@ -9,7 +9,7 @@ between is demanded behind it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 from asmevo.analysis.control_flow import Exit
@@ -50,9 +50,12 @@ class WaitNeed:
         return None if self.needed is None else self.needed - self.present
 
 
-def wait_requirements(analysis: WaitAnalysis) -> tuple[WaitNeed, ...]:
-    """For each wait and each counter it looks at, what is needed of it; in order of the code."""
-    return _Backward(analysis).requirements()
+def wait_requirements(analysis: WaitAnalysis, blocks: Container[int] | None = None) -> tuple[WaitNeed, ...]:
+    """For each wait and each counter it looks at, what is needed of it; in order of the code.
+
+    `blocks` are the indices of those whose waits are asked for, None for all; the answers do not depend on it.
+    """
+    return _Backward(analysis).requirements(blocks)
 
 
 def is_redundant(analysis: WaitAnalysis, wait: int) -> bool:
@@ -72,13 +75,21 @@ class _Backward:
         self.flow = analysis.flow
         self.summaries = analysis.summaries
 
-    def requirements(self) -> tuple[WaitNeed, ...]:
+    def requirements(self, blocks: Container[int] | None) -> tuple[WaitNeed, ...]:
+        asked = [
+            block
+            for block, summary in enumerate(self.summaries)
+            if self.analysis.entries[block] is not None
+            and (blocks is None or block in blocks)
+            and any(effect.waits for _, effect in summary.events)
+        ]
+        if not asked:
+            return ()
         strict = self._demands(with_order=True)
         registers = self._demands(with_order=False)
         found: list[WaitNeed] = []
-        for block, summary in enumerate(self.summaries):
-            if self.analysis.entries[block] is not None and any(effect.waits for _, effect in summary.events):
-                found += self._needs_in(block, strict[block], registers[block])
+        for block in asked:
+            found += self._needs_in(block, strict[block], registers[block])
         return tuple(found)
 
     def _demands(self, *, with_order: bool) -> list[list[Demand]]:
@@ -129,9 +140,17 @@ class _Backward:
         }
         found: list[WaitNeed] = []
         both = [([dict(d) for d in strict], True), ([dict(d) for d in registers], False)]
+        touched = written = 0  # by the plain instructions since the last event; no threshold changes between them
         for place in reversed(range(len(instructions))):
             instruction = instructions[place]
             effect = effect_of(instruction.decoded, self.target)
+            if effect.is_plain:
+                touched |= effect.touches
+                written |= effect.writes
+                continue
+            for demands, _ in both:
+                self._demand_units(demands, touched, written)
+            touched = written = 0
             if effect.is_wait:
                 state = dropped[instruction.id]
                 found += [
@@ -154,6 +173,14 @@ class _Backward:
             demands[lane] = lowered(demands[lane], value)
         if effect.is_call:
             self._touch_back(demands, effect, with_order)
+
+    def _demand_units(self, demands: list[Demand], touched: int, written: int) -> None:
+        """What plain instructions touch must not be open, whatever its age."""
+        for demand, lane in zip(demands, self.lanes.lanes, strict=True):
+            asked = written if lane.sources else touched
+            if asked:
+                highest = top(lane.in_order, lane.maximum)
+                demand[highest] = demand.get(highest, 0) | asked
 
     def _touch_back(self, demands: list[Demand], effect: Effect, with_order: bool) -> None:
         own = {issue.lane for issue in effect.issues}

@@ -50,7 +50,8 @@ def _overwritten(kernel: Kernel, hazard: ReplayHazard, needed: int) -> Finding:
         severity=Severity.WARNING,
         kernel=kernel.name,
         message=f"`{consumer}` (#{consumer.id}) overwrites {names} of `{producer}` (#{producer.id}), whose address may "
-        f"not be translated yet: a replay would read the new value; needs xcnt({needed}){' or lower' if needed else ''}",
+        f"not be translated yet: a replay would read the new value; needs xcnt({needed})"
+        + (" or lower" if needed else ""),
         instructions=(consumer.id, producer.id),
         path=(hazard.block,),
         missing=f"xcnt({needed})",

@@ -13,9 +13,12 @@ Rules (`rule` of the findings):
                             descriptor says nothing: code objects before version 4 left it so.
     resources/undefined     a register is read that no path from the entry has written, nor the launch (`undefined`)
     resources/no-end        a path runs off the end of the code, or none reaches s_endpgm
-    resources/divergent-end a wave ends because some of its lanes are done
+    resources/scratch, resources/kernarg, resources/user-sgprs, resources/kernarg-preload, resources/required-size
+                            see `launch`
+    resources/divergent-end, resources/divergent-barrier, resources/exec-zero, resources/unreachable
+                            see `lane_flow`
 
-Functions have no descriptor, and what their registers hold is their callers' affair: only `divergent-end` is
+Functions have no descriptor, and what their registers hold is their callers' affair: only `lane_flow` is
 looked for, and what `undefined` says of pieces of code.
 """
 
@@ -25,20 +28,16 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from asmevo.analysis.control_flow import ControlFlow, Exit
-from asmevo.analysis.memory import MemoryKind, memory_effect
 from asmevo.analysis.occupancy import ComputeUnit, declared_workgroup_size, runs_in_wgp_mode
 from asmevo.analysis.pressure import Allocation, allocation
 from asmevo.checks.finding import Finding, Severity
-from asmevo.checks.undefined import launch_state, path_to, undefined_reads
+from asmevo.checks.lane_flow import lane_flow_findings
+from asmevo.checks.launch import launch_findings
+from asmevo.checks.undefined import path_to, undefined_reads
 from asmevo.program.descriptor import KernelDescriptor
 from asmevo.program.instruction import Decoded, Instruction
-from asmevo.program.kernel import Block, Kernel
-from asmevo.program.registers import (
-    VCC_MASK,
-    VECTOR_MASK,
-    RegisterFile,
-    RegisterSpan,
-)
+from asmevo.program.kernel import Kernel
+from asmevo.program.registers import RegisterFile
 
 _MOST_INSTRUCTIONS = 8  # in one finding; more do not help a reader
 _BLOCKS_REMEMBERED = 1 << 12
@@ -52,9 +51,10 @@ def check_resources(kernel: Kernel) -> tuple[Finding, ...]:
         findings += _registers(kernel, given)
         findings += _limits(kernel, kernel.descriptor, given)
         findings += _metadata(kernel, kernel.descriptor, given)
+        findings += launch_findings(kernel, kernel.descriptor)
         findings += _endings(kernel)
     findings += undefined_reads(kernel)
-    findings += _divergent_end(kernel)
+    findings += lane_flow_findings(kernel)
     return tuple(findings)
 
 
@@ -290,80 +290,3 @@ def _endings(kernel: Kernel) -> Iterator[Finding]:
             missing="s_endpgm",
             subject="end",
         )
-
-
-# --- waves that end too early ----------------------------------------------------------------------------
-
-
-def _divergent_end(kernel: Kernel) -> Iterator[Finding]:
-    """A branch to s_endpgm that is taken as soon as VCC is not zero, where VCC differs from lane to lane."""
-    flow = ControlFlow(kernel)
-    suspects = [each for each in _branches_on_vcc(kernel) if _early_end(kernel, flow, each[0])]
-    if not suspects:
-        return
-    divergent = _divergent_registers(kernel)
-    for block, branch in suspects:
-        compare = _last_vcc_writer(kernel.blocks[block])
-        if compare is None or not compare.mnemonic.startswith("v_cmp"):
-            continue
-        if compare.reads & divergent:
-            yield Finding(
-                "resources/divergent-end",
-                Severity.WARNING,
-                kernel.name,
-                f"`{branch}` leads to s_endpgm when any lane passes `{compare}`: s_endpgm ignores EXEC, so "
-                "the lanes that did not pass end with it",
-                (branch.id, compare.id),
-                (block,),
-                missing="a test that all lanes are done (vcc == exec)",
-                mend="narrow EXEC to the lanes that go on, and end only when it is zero",
-                subject="s_endpgm",
-            )
-
-
-def _branches_on_vcc(kernel: Kernel) -> Iterator[tuple[int, Instruction]]:
-    for block in kernel.blocks:
-        if block.instructions and block.instructions[-1].mnemonic in ("s_cbranch_vccz", "s_cbranch_vccnz"):
-            yield block.index, block.instructions[-1]
-
-
-def _early_end(kernel: Kernel, flow: ControlFlow, block: int) -> bool:
-    """Whether the side that VCC not zero takes does nothing but end."""
-    branch = kernel.blocks[block].instructions[-1]
-    goals = {index for label, index in kernel.block_of_label.items() if label == branch.target}
-    taken = {block + 1} if branch.mnemonic == "s_cbranch_vccz" else goals
-    others = set(flow.successors[block]) - taken
-    return (
-        bool(taken & set(flow.successors[block]))
-        and bool(others)
-        and all(flow.exits[each] is Exit.ENDS and _does_nothing(kernel.blocks[each]) for each in taken)
-    )
-
-
-def _does_nothing(block: Block) -> bool:
-    body = block.instructions[:-1]
-    return all(memory_effect(each.decoded).kind is MemoryKind.CONTROL for each in body)
-
-
-def _last_vcc_writer(block: Block) -> Instruction | None:
-    writers = (each for each in reversed(block.instructions) if each.writes & VCC_MASK)
-    return next(writers, None)
-
-
-def _divergent_registers(kernel: Kernel) -> int:
-    """Vector registers whose value may depend on the lane through the work-item ids or the lane's number.
-
-    One set for the whole kernel: a register is in it if any of its writers reads a register of the set.
-    """
-    launch = launch_state(kernel, kernel.descriptor) if kernel.descriptor is not None else 0
-    divergent = (launch | RegisterSpan(RegisterFile.VGPR, 0).mask) & VECTOR_MASK
-    writers = {instruction.decoded for instruction in kernel.instructions if instruction.writes & VECTOR_MASK}
-    grows = True
-    while grows:
-        grows = False
-        for decoded in writers:
-            lanes_differ = decoded.reads & divergent or decoded.mnemonic.startswith("v_mbcnt_")
-            if lanes_differ and decoded.writes & VECTOR_MASK & ~divergent:
-                divergent |= decoded.writes & VECTOR_MASK
-                grows = True
-    return divergent

@@ -126,12 +126,9 @@ def _demands(analysis: WaitAnalysis, idle: set[int]) -> Iterator[Finding]:
     if analysis.unknown_instructions or not {flow.exits[block] for block in flow.reachable} <= {None, Exit.ENDS}:
         return
     looping = {block for loop in flow.loops for block in loop.blocks}
-    looked_at = {
-        each.id for block in (looping or flow.reachable) for each in analysis.kernel.blocks[block].instructions
-    }
     of_wait: dict[int, list[WaitNeed]] = {}
-    for need in wait_requirements(analysis):
-        if need.instruction in looked_at and need.instruction not in idle and not need.guards_hazard:
+    for need in wait_requirements(analysis, looping or flow.reachable):
+        if need.instruction not in idle and not need.guards_hazard:
             of_wait.setdefault(need.instruction, []).append(need)
     for id_, needs in of_wait.items():
         if all(need.is_redundant for need in needs):

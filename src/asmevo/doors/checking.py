@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import gc
 import multiprocessing
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from asmevo.doors.exits import BAD_INPUT, DEFINITE_NO, GOOD, UNDECIDED
 from asmevo.report.findings import rule_lines
 
 _CHUNKS_A_CORE = 8
+_NEW_OBJECTS_A_COLLECTION = 200_000
 # Nothing runs beside the command yet when the pool starts, so a fork is safe, and it shares what is loaded.
 _CONTEXT = multiprocessing.get_context("fork")
 
@@ -29,13 +32,28 @@ def check_files(files: Sequence[Path], options: CheckOptions) -> list[FileReport
     check_constraint_files(options.constraints, options.rocm)
     work = partial(check_file, options=options)
     cores = min(len(os.sched_getaffinity(0)), len(files))
-    if cores < 2:
-        return [work(file) for file in files]
+    with _fewer_collections():
+        if cores < 2:
+            return [work(file) for file in files]
+        try:
+            with ProcessPoolExecutor(cores, mp_context=_CONTEXT) as pool:
+                return list(pool.map(work, files, chunksize=-(-len(files) // (cores * _CHUNKS_A_CORE))))
+        except BrokenProcessPool:
+            return [_alone(file, options) for file in files]
+
+
+@contextmanager
+def _fewer_collections() -> Iterator[None]:
+    """What is known of each encoding is kept for good, and looking through it for garbage again and again takes time.
+
+    Processes that are forked inside have it, too.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(_NEW_OBJECTS_A_COLLECTION, *before[1:])
     try:
-        with ProcessPoolExecutor(cores, mp_context=_CONTEXT) as pool:
-            return list(pool.map(work, files, chunksize=-(-len(files) // (cores * _CHUNKS_A_CORE))))
-    except BrokenProcessPool:
-        return [_alone(file, options) for file in files]
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _alone(file: Path, options: CheckOptions) -> FileReport:

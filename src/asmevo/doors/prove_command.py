@@ -25,29 +25,22 @@ def prove(
 ) -> None:
     """Proves that two versions do the same, or shows inputs on which they differ (see docs/equivalence.md)."""
     from asmevo.program import open_program
-    from asmevo.prover import FloatPolicy, Outcome, ProofLimits, prove_kernels
+    from asmevo.prover import FloatPolicy, Outcome, ProofLimits, prove_programs
     from asmevo.report.proofs import proof_lines
 
     try:
         policy = FloatPolicy.named(fp)
     except KeyError:
         raise typer.BadParameter(f"{fp} is none of {_POLICIES}", param_hint="--fp") from None
+    limits = ProofLimits(total=timeout, question=timeout)
     with sentences():
         first, second = open_program(before, gpu=gpu), open_program(after, gpu=gpu)
-        chosen = first.select(kernel)
-        pairs = [(each, second.kernels[0] if _is_alone(first, second) else second.kernel(each.name)) for each in chosen]
-    limits = ProofLimits(total=timeout, question=timeout)
-    results = [(one.name, prove_kernels(one, other, policy, limits)) for one, other in pairs]
+        proofs = prove_programs(first, second, kernel, policy, limits)
     if as_json:
-        print_json({"kernels": [{"kernel": name, **result.to_dict()} for name, result in results]})
+        print_json({"kernels": [{"kernel": each.kernel, **each.result.to_dict()} for each in proofs]})
     else:
-        for name, result in results:
-            typer.echo("\n".join(proof_lines(name, result)))
-    outcomes = {result.outcome for _, result in results}
+        for each in proofs:
+            typer.echo("\n".join(proof_lines(each.kernel, each.result)))
+    outcomes = {each.result.outcome for each in proofs}
     refuted, undecided = Outcome.REFUTED in outcomes, Outcome.UNDECIDED in outcomes
     raise typer.Exit(DEFINITE_NO if refuted else UNDECIDED if undecided else GOOD)
-
-
-def _is_alone(first: object, second: object) -> bool:
-    """Whether each file holds one piece of code, so that its name does not matter."""
-    return len(getattr(first, "kernels", ())) == len(getattr(second, "kernels", ())) == 1

@@ -18,7 +18,9 @@ from asmevo.proposers.chat import ChatLimits, Message
 from asmevo.proposers.proposer import ProposerError
 
 PACKAGES = ("torch", "transformers", "peft", "safetensors")
-_EXTRA = "pip install 'asm-evo-skill[local-model]'"
+"""What a local model needs."""
+EXTRA = "pip install 'asm-evo-skill[local-model]'"
+"""How to get them."""
 _SHOWN_CHARACTERS = 160
 
 
@@ -92,7 +94,7 @@ def load_local_model(path: Path, adapter: Path | None = None, limits: ChatLimits
     if adapter is not None:
         _refuse_unsafe(adapter, "adapter_config.json", "adapter_model.safetensors", "adapter")
     if missing := [name for name in PACKAGES if importlib.util.find_spec(name) is None]:
-        raise ProposerError(f"a local model needs {', '.join(missing)}: {_EXTRA}")
+        raise ProposerError(f"a local model needs {', '.join(missing)}: {EXTRA}")
     try:
         model, tokenizer = _load(path, adapter)
     except Exception as error:  # the libraries raise whatever they like for a broken directory

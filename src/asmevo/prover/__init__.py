@@ -2,6 +2,7 @@
 
 from asmevo.prover.equivalence import Answer, Proof, Prover, prove_equivalent
 from asmevo.prover.floating import FloatPolicy
+from asmevo.prover.programs import NamedProof, prove_programs
 from asmevo.prover.proving import KernelProver, Outcome, ProofLimits, ProofResult, prove_kernels
 from asmevo.prover.replay import Counterexample
 
@@ -10,6 +11,7 @@ __all__ = [
     "Counterexample",
     "FloatPolicy",
     "KernelProver",
+    "NamedProof",
     "Outcome",
     "Proof",
     "ProofLimits",
@@ -17,4 +19,5 @@ __all__ = [
     "Prover",
     "prove_equivalent",
     "prove_kernels",
+    "prove_programs",
 ]

@@ -216,6 +216,9 @@ def _register_difference(old: Block, new: Block, before: Outcome, after: Outcome
         last = old.instructions[-1]
         words = f"block {old.index}: `{last}` (#{last.id}) decides on another value"
         return Proof(Answer.DIFFERENT, words, (old.index,), (last.id,))
+    if before.epoch != after.epoch:
+        words = f"block {old.index}: registers are renumbered at run time, and something crossed where they are"
+        return Proof(Answer.DIFFERENT, words, (old.index,))
     touched = before.registers.keys() | after.registers.keys()
     wrong = 0
     for unit in touched:

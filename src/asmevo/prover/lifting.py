@@ -20,16 +20,16 @@ what renumbers registers at run time is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from collections.abc import Hashable
 
 from asmevo.analysis.memory import GLOBAL, LDS, SCALAR, SCRATCH, SPACES, MemoryKind, memory_effect
 from asmevo.program.instruction import Instruction, Operand
 from asmevo.program.kernel import Kernel
 from asmevo.program.reading import PC_READS
-from asmevo.program.registers import NAMED_SPANS, RegisterFile
+from asmevo.program.registers import NAMED_SPANS
 from asmevo.prover.floating import FloatPolicy, floating, is_floating
 from asmevo.prover.normalise import Builder
+from asmevo.prover.state import LoadPiece, NotLiftedError, State, is_vector, note_effect
 from asmevo.prover.symbolic import Step, step_of
 from asmevo.prover.terms import Term
 from asmevo.semantics.constants import constant_value
@@ -67,57 +67,6 @@ _INDEXED = frozenset({"indexed_def", "indexed_use"})
 _SPACE = {Space.GLOBAL: GLOBAL, Space.LDS: LDS, Space.SCRATCH: SCRATCH, Space.SCALAR: SCALAR}
 _CONDITION = 1  # where an access's effect has the condition under which a lane takes part
 _PLACING = frozenset({"offset", "offset0", "offset1"})
-
-
-class NotLiftedError(Exception):
-    """An instruction that cannot be put into terms; the message names it and says why."""
-
-    def __init__(self, instruction: Instruction, reason: str) -> None:
-        super().__init__(f"`{instruction}` (#{instruction.id}) {reason}")
-        self.instruction = instruction
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """What `instruction` does to memory; `term` has 0 bits."""
-
-    term: Term
-    instruction: Instruction
-
-
-@dataclass(frozen=True, slots=True)
-class LoadPiece:
-    """At most four bytes of memory that are read in lanes where `condition` holds."""
-
-    space: str
-    size: int
-    address: Term
-    condition: Term
-    instruction: Instruction
-
-
-@dataclass(slots=True)
-class State:
-    """Registers, memory, and what has been done since the state was made."""
-
-    initial: Callable[[int], Term]
-    units: dict[int, Term] = field(default_factory=dict)
-    memory: dict[str, Term] = field(default_factory=dict)
-    effects: list[Effect] = field(default_factory=list)
-    loads: list[LoadPiece] = field(default_factory=list)
-    controls: list[Term] = field(default_factory=list)
-
-    def unit(self, unit: int) -> Term:
-        """The value of a register unit."""
-        found = self.units.get(unit)
-        if found is None:
-            found = self.units[unit] = self.initial(unit)
-        return found
-
-
-def is_vector(operand: Operand) -> bool:
-    """Whether the operand is a vector register."""
-    return operand.registers is not None and operand.registers.file in (RegisterFile.VGPR, RegisterFile.AGPR)
 
 
 class Lifter:
@@ -426,7 +375,7 @@ class _Run:
     def _effect(
         self, name: Hashable, parts: list[Term], ordered: bool, writes: frozenset[str], where: int = -1
     ) -> Term:
-        return _note_effect(self.build, self.state, self.instruction, name, parts, ordered, writes, where)
+        return note_effect(self.build, self.state, self.instruction, name, parts, ordered, writes, where)
 
     # --- results --------------------------------------------------------------------------------------------
 
@@ -481,30 +430,6 @@ class _Run:
         self.state.units[unit] = part
 
 
-def _note_effect(
-    build: Builder,
-    state: State,
-    instruction: Instruction,
-    name: Hashable,
-    parts: list[Term],
-    ordered: bool,
-    writes: frozenset[str],
-    where: int = -1,
-) -> Term:
-    """A new state of the spaces that an effect may change.
-
-    `where` is the place in `parts` of the lanes' condition, if all other parts count only where it holds; the
-    term's data names its place among all arguments.
-    """
-    contents = [state.memory[space] for space in SPACES] if ordered else [state.memory[s] for s in sorted(writes)]
-    place = len(contents) + where if where >= 0 else -1
-    term = build.terms.make("memory", 0, [*contents, *parts], ("effect", name, place), False)
-    for space in SPACES if ordered else sorted(writes):
-        state.memory[space] = build.terms.make("memory", 0, (term,), ("after", space), False)
-    state.effects.append(Effect(term, instruction))
-    return term
-
-
 class _Opaque:
     """An instruction of which only its operands are known: equal inputs give equal outputs."""
 
@@ -532,7 +457,7 @@ class _Opaque:
             state.loads.append(LoadPiece("any", 0, piece, enabled, self.instruction))
         if effect.ordered or step.writes_spaces:
             writes = frozenset(step.writes_spaces)
-            parts = [_note_effect(build, state, self.instruction, name, parts, effect.ordered, writes)]
+            parts = [note_effect(build, state, self.instruction, name, parts, effect.ordered, writes)]
         elif effect.kind is MemoryKind.CONTROL:
             state.controls.append(build.terms.make("memory", 0, parts, name))
         for place, unit in enumerate(step.outputs):

@@ -22,42 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from asmevo.prover.bit_fields import BitFields
+from asmevo.prover.numbers import KnownZeros, folded, is_const, ones, signed, trailing
 from asmevo.prover.terms import Term, Terms
 
 _MOST_PRODUCTS = 8  # terms that multiplying out may make
 _COMMUTATIVE = frozenset({"umin", "umax", "smin", "smax", "umulh", "smulh"})
 _EXTREMES = {"ult": ("umin", "umax"), "slt": ("smin", "smax")}
-
-
-def _ones(bits: int) -> int:
-    return (1 << bits) - 1
-
-
-def signed(value: int, bits: int) -> int:
-    """A number read as two's complement."""
-    return value - (1 << bits) if value >> (bits - 1) else value
-
-
-def is_const(term: Term, value: int | None = None) -> bool:
-    """Whether it is a number (this one)."""
-    return term.op == "const" and (value is None or term.data == value)
-
-
-def _fold(name: str, a: int, b: int, bits: int) -> int:
-    sa, sb = signed(a, bits), signed(b, bits)
-    match name:
-        case "umin":
-            return min(a, b)
-        case "umax":
-            return max(a, b)
-        case "smin":
-            return min(sa, sb)
-        case "smax":
-            return max(sa, sb)
-        case "umulh":
-            return a * b >> bits
-        case _:
-            return sa * sb >> bits
 
 
 class Builder:
@@ -70,7 +41,8 @@ class Builder:
         self.false = terms.const(1, 0)
         self.lane = terms.make("lane", 32, (), None, True)
         self._conjuncts: dict[int, frozenset[int]] = {}
-        self._zeros: dict[int, int] = {}
+        self._zeros = KnownZeros()
+        self._fields = BitFields(self)
         self._restricted: dict[tuple[int, int], Term] = {}
         self._operations: dict[str, Callable[..., Term]] = {
             "add": lambda a, b: self.total(a.bits, 0, ((1, a), (1, b))),
@@ -110,6 +82,8 @@ class Builder:
         if name == "abs":
             negative = self.less("slt", args[0], self.const(bits, 0))
             return self.selected(negative, self.total(bits, 0, ((-1, args[0]),)), args[0])
+        if name == "bitreverse" and bits == 1:
+            return args[0]
         return self.terms.make(name, bits, args)
 
     # --- sums and products ----------------------------------------------------------------------------------
@@ -141,7 +115,7 @@ class Builder:
         return self._sum(bits, constant, atoms)
 
     def _sum(self, bits: int, constant: int, atoms: dict[int, tuple[int, Term]]) -> Term:
-        mask = _ones(bits)
+        mask = ones(bits)
         kept = sorted((id_, c & mask, t) for id_, (c, t) in atoms.items() if c & mask)
         constant &= mask
         if not kept:
@@ -192,131 +166,15 @@ class Builder:
 
     def zeros(self, term: Term) -> int:
         """A mask of bits that are certainly 0."""
-        known = self._zeros.get(term.id)
-        if known is None:
-            known = self._zeros[term.id] = self._known_zeros(term)
-        return known
-
-    def _known_zeros(self, term: Term) -> int:
-        mask = _ones(term.bits)
-        if term.op == "const":
-            return mask & ~term.value
-        if term.op == "concat":
-            found, low = 0, 0
-            for part in term.args:
-                found |= self.zeros(part) << low
-                low += part.bits
-            return found
-        if term.op == "sum":
-            constant, factors = term.linear
-            pairs = zip(factors, term.args, strict=True)
-            clear = [_trailing(c, term.bits) + _trailing_zeros(self.zeros(t)) for c, t in pairs]
-            low = min(_trailing(constant, term.bits), *clear)
-            found = _ones(min(low, term.bits))
-            if constant == 0 and len(factors) == 1 and factors[0] & (factors[0] - 1) == 0:
-                shift = factors[0].bit_length() - 1
-                found |= self.zeros(term.args[0]) << shift & mask
-            return found
-        if term.op == "and":
-            found = 0
-            for part in term.args:
-                found |= self.zeros(part)
-            return found
-        if term.op in ("or", "xor"):
-            found = mask
-            for part in term.args:
-                found &= self.zeros(part)
-            return found
-        if term.op == "select":
-            return self.zeros(term.args[1]) & self.zeros(term.args[2])
-        return 0
+        return self._zeros.of(term)
 
     def slice(self, term: Term, low: int, bits: int) -> Term:
         """Bits low .. low+bits-1."""
-        if low == 0 and bits == term.bits:
-            return term
-        if term.op == "const":
-            return self.const(bits, term.value >> low)
-        if term.op == "slice":
-            return self.slice(term.args[0], term.low + low, bits)
-        if term.op == "concat":
-            return self.concat(_cut(self, term.args, low, bits))
-        if term.op in ("and", "or", "xor", "not") and bits:
-            parts = [self.slice(part, low, bits) for part in term.args]
-            if term.op == "not":
-                return self.negated(parts[0])
-            join = {"and": self.both, "or": self.either, "xor": self.exclusive}[term.op]
-            result = parts[0]
-            for part in parts[1:]:
-                result = join(result, part)
-            return result
-        if term.op == "select":
-            then, other = (self.slice(part, low, bits) for part in term.args[1:])
-            return self.selected(term.args[0], then, other)
-        if term.op == "sext" and low + bits <= term.args[0].bits:
-            return self.slice(term.args[0], low, bits)
-        if term.op == "sum":
-            moved = self._slice_of_sum(term, low, bits)
-            if moved is not None:
-                return moved
-        if term.op == "mul" and low == 0:
-            result = self.slice(term.args[0], 0, bits)
-            for part in term.args[1:]:
-                result = self.product(result, self.slice(part, 0, bits))
-            return result
-        return self.terms.make("slice", bits, (term,), low)
-
-    def _slice_of_sum(self, term: Term, low: int, bits: int) -> Term | None:
-        constant, factors = term.linear
-        if low == 0:
-            parts = [(c, self.slice(t, 0, bits)) for c, t in zip(factors, term.args, strict=True)]
-            return self.total(bits, constant, parts)
-        below, most, high = _ones(low), constant & _ones(low), []
-        for coefficient, atom in zip(factors, term.args, strict=True):
-            if coefficient & below:
-                most += coefficient * (_ones(term.bits) & ~self.zeros(atom))
-            elif bits <= atom.bits:
-                high.append((coefficient >> low, self.slice(atom, 0, bits)))
-        if most <= below:  # nothing is carried over the cut
-            return self.total(bits, constant >> low, high)
-        if constant == 0 and len(factors) == 1 and factors[0] & (factors[0] - 1) == 0:
-            shift = factors[0].bit_length() - 1
-            if low >= shift:
-                return self.slice(term.args[0], low - shift, bits)
-        return None
+        return self._fields.slice(term, low, bits)
 
     def concat(self, parts: Iterable[Term]) -> Term:
         """Parts one behind the other, the first in the lowest bits."""
-        flat: list[Term] = []
-        for part in parts:
-            for each in part.args if part.op == "concat" else (part,):
-                if not each.bits:
-                    continue
-                last = flat[-1] if flat else None
-                joined = self._joined(last, each) if last is not None else None
-                if joined is not None:
-                    flat[-1] = joined
-                else:
-                    flat.append(each)
-        if len(flat) == 1:
-            return flat[0]
-        return self.terms.make("concat", sum(each.bits for each in flat), flat)
-
-    def _joined(self, low: Term, high: Term) -> Term | None:
-        """Two neighbours as one part, where they are."""
-        if low.op == high.op == "const":
-            return self.const(low.bits + high.bits, low.value | high.value << low.bits)
-        if high.op == "slice":
-            whole, place = high.args[0], high.low
-            if low.op == "slice" and low.args[0] is whole and low.low + low.bits == place:
-                return self.slice(whole, low.low, low.bits + high.bits)
-            # The low part may have been simplified where it was cut.
-            if low.bits == place and low.op != "slice" and self.slice(whole, 0, place) is low:
-                return self.slice(whole, 0, place + high.bits)
-        if low.op == high.op == "select" and low.args[0] is high.args[0]:
-            then, other = (self.concat((low.args[n], high.args[n])) for n in (1, 2))
-            return self.selected(low.args[0], then, other)
-        return None
+        return self._fields.concat(parts)
 
     def extended(self, term: Term, bits: int) -> Term:
         """With zeros in front, or cut."""
@@ -378,7 +236,7 @@ class Builder:
     def both(self, *operands: Term) -> Term:
         """Bitwise and."""
         bits = operands[0].bits
-        constant, found = _ones(bits), self._flat("and", operands)
+        constant, found = ones(bits), self._flat("and", operands)
         kept: dict[int, Term] = {}
         for term in found:
             if term.op == "const":
@@ -391,15 +249,15 @@ class Builder:
             return self.const(bits, constant)
         ordered = [kept[key] for key in sorted(kept)]
         whole = ordered[0] if len(ordered) == 1 else self.terms.make("and", bits, ordered)
-        if constant | self.zeros(whole) == _ones(bits):
+        if constant | self.zeros(whole) == ones(bits):
             return self._as_ballot(whole, ordered)
         return self._masked(whole, ordered, constant)
 
     def _masked(self, whole: Term, operands: list[Term], constant: int) -> Term:
         """A mask of neighbouring bits cuts a field out."""
-        bits, low = whole.bits, _trailing(constant, whole.bits)
+        bits, low = whole.bits, trailing(constant, whole.bits)
         width = (constant >> low).bit_length()
-        if constant >> low == _ones(width):
+        if constant >> low == ones(width):
             field = self.slice(whole, low, width)
             return self.concat((self.const(low, 0), field, self.const(bits - low - width, 0)))
         return self.terms.make("and", bits, [*operands, self.const(bits, constant)])
@@ -416,14 +274,14 @@ class Builder:
                 kept[term.id] = term
         if any(term.op == "not" and term.args[0].id in kept for term in kept.values()):
             return self.const(bits, -1)
-        if constant == _ones(bits) or not kept:
+        if constant == ones(bits) or not kept:
             return self.const(bits, constant)
         ordered = [kept[key] for key in sorted(kept)] + ([self.const(bits, constant)] if constant else [])
         if len(ordered) == 1:
             return ordered[0]
         seen = 0
         for term in ordered:
-            maybe = _ones(bits) & ~self.zeros(term)
+            maybe = ones(bits) & ~self.zeros(term)
             if seen & maybe:
                 return self._as_ballot(self.terms.make("or", bits, ordered), ordered)
             seen |= maybe
@@ -436,7 +294,7 @@ class Builder:
         kept: dict[int, Term] = {}
         for term in self._flat("xor", operands):
             if term.op == "not":
-                constant ^= _ones(bits)
+                constant ^= ones(bits)
                 term = term.args[0]
             if term.op == "const":
                 constant ^= term.value
@@ -445,7 +303,7 @@ class Builder:
         ordered = [kept[key] for key in sorted(kept)]
         if not ordered:
             return self.const(bits, constant)
-        flip = constant == _ones(bits)
+        flip = constant == ones(bits)
         if constant and not flip:
             ordered.append(self.const(bits, constant))
         whole = ordered[0] if len(ordered) == 1 else self.terms.make("xor", bits, ordered)
@@ -460,7 +318,7 @@ class Builder:
     def commutative(self, name: str, a: Term, b: Term) -> Term:
         """Minimum, maximum, upper half of a product."""
         if a.op == b.op == "const":
-            return self.const(a.bits, _fold(name, a.value, b.value, a.bits))
+            return self.const(a.bits, folded(name, a.value, b.value, a.bits))
         if a is b and name in ("umin", "umax", "smin", "smax"):
             return a
         first, second = sorted((a, b), key=lambda t: t.id)
@@ -478,7 +336,7 @@ class Builder:
             return self.negated(self.exclusive(a, b))
         constant, parts = self._parts(self.total(a.bits, 0, ((1, a), (-1, b))))
         if not parts:
-            return self.true if constant & _ones(a.bits) == 0 else self.false
+            return self.true if constant & ones(a.bits) == 0 else self.false
         first, second = sorted((a, b), key=lambda t: t.id)
         return self.terms.make("eq", 1, (first, second))
 
@@ -583,11 +441,11 @@ class Builder:
         """This lane's bit of a mask."""
         if mask.op == "ballot":
             return mask.args[0]
-        if mask.op == "const" and mask.value in (0, _ones(mask.bits)):
+        if mask.op == "const" and mask.value in (0, ones(mask.bits)):
             return self.const(1, mask.value & 1)
         if mask.op == "not":
             return self.negated(self.lanebit(mask.args[0]))
-        if mask.op == "sum" and mask.data == (_ones(mask.bits), (_ones(mask.bits),)):
+        if mask.op == "sum" and mask.data == (ones(mask.bits), (ones(mask.bits),)):
             return self.negated(self.lanebit(mask.args[0]))
         if mask.op in ("and", "or", "xor"):
             join = {"and": self.both, "or": self.either, "xor": self.exclusive}[mask.op]
@@ -609,22 +467,3 @@ class Builder:
         if value.op == "select":
             return self.selected(*[self.at(part, lane) for part in value.args])
         return self.terms.make("at", value.bits, (value, number), None, number.varies)
-
-
-def _cut(build: Builder, parts: tuple[Term, ...], low: int, bits: int) -> list[Term]:
-    taken, start = [], 0
-    for part in parts:
-        first, last = max(low, start), min(low + bits, start + part.bits)
-        if first < last:
-            taken.append(build.slice(part, first - start, last - first))
-        start += part.bits
-    return taken
-
-
-def _trailing(value: int, bits: int) -> int:
-    return (value & -value).bit_length() - 1 if value else bits
-
-
-def _trailing_zeros(mask: int) -> int:
-    """How many of the lowest bits are in the mask."""
-    return _trailing(~mask, mask.bit_length() + 1)

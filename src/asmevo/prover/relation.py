@@ -31,7 +31,8 @@ from dataclasses import dataclass, field
 
 from asmevo.analysis.liveness import LiveState
 from asmevo.program.registers import EXEC_MASK, MODE_MASK, VECTOR_MASK, units_of
-from asmevo.prover.normalise import Builder, signed
+from asmevo.prover.normalise import Builder
+from asmevo.prover.numbers import signed
 from asmevo.prover.rebuilding import Rebuilder
 from asmevo.prover.terms import Term, subterms
 

@@ -175,7 +175,7 @@ class Replay:
 
     def difference(self, start: Start, from_solver: bool = False) -> Counterexample | None:
         """Runs both versions on one state."""
-        waves = [self._wave(start) for _ in self.versions]
+        waves = [self.start_wave(start) for _ in self.versions]
         initial = waves[0].exec_mask
         endings = [version.run(wave) for version, wave in zip(self.versions, waves, strict=True)]
         if not _speaks(endings):
@@ -184,7 +184,7 @@ class Replay:
         if found is None:
             return None
         words, places = found
-        first = self._wave(start)
+        first = self.start_wave(start)
         ids = tuple(
             version.steps[place].id
             for version, place in zip(self.versions, places, strict=True)
@@ -194,7 +194,8 @@ class Replay:
 
     # --- states ---------------------------------------------------------------------------------------------
 
-    def _wave(self, start: Start) -> Wave:
+    def start_wave(self, start: Start) -> Wave:
+        """A wave in its initial state."""
         lanes = self.kernel.wave_size
         random = np.random.default_rng(start.seed)
         vectors = drawn_words(random, VECTOR_UNITS * lanes).reshape(VECTOR_UNITS, lanes)

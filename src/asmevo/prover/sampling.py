@@ -12,7 +12,8 @@ import hashlib
 from collections.abc import Hashable, Mapping
 from types import MappingProxyType
 
-from asmevo.prover.normalise import Builder, signed
+from asmevo.prover.normalise import Builder
+from asmevo.prover.numbers import signed
 from asmevo.prover.terms import Term, subterms
 
 _CORNERS = (0, 1, -1, 2, 1 << 31, (1 << 31) - 1, 1 << 15, 0xFFFF, 7, 63)

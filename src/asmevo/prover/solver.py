@@ -255,6 +255,9 @@ class _Query:
                 return self.term(Kind.BV_EXTRACT, whole, indices=(2 * term.bits - 1, term.bits))
         if term.op in _COUNTS:
             return self._count(term, args[0])
+        if term.op == "bitreverse" and term.bits > 1:
+            bits = [self.term(Kind.BV_EXTRACT, args[0], indices=(place, place)) for place in range(term.bits)]
+            return self.term(Kind.BV_CONCAT, *bits)
         if term.op in _EXTREME:
             kind, greater = _EXTREME[term.op]
             return self.term(Kind.ITE, self.term(kind, *args), *(args[::-1] if greater else args))

@@ -23,6 +23,10 @@ Waits, no-ops and scheduling hints compute nothing and are passed over here; whe
 left is what the waits and hazards gates establish. Other control instructions (`s_setprio`) must be the
 same ones in the same order.
 
+Where instructions renumber registers at run time (`dependence.renumbered_places`), an encoding does not tell what is
+read and written. Such an instruction looks at all registers and gives every vector register a new value: an
+`epoch`, the number of all that it saw. Two runs agree in it only if nothing crossed it.
+
 A load whose value nobody uses still reads memory, and may fault. So a run also names the loads that it made (encoding
 and address): a candidate may make fewer of them, never others.
 """
@@ -33,6 +37,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from asmevo.analysis.dependence import renumbered_places
 from asmevo.analysis.liveness import ignores_exec, reads_across_lanes
 from asmevo.analysis.memory import SPACES, MemoryEffect, MemoryKind, memory_effect
 from asmevo.program.instruction import Decoded, Instruction
@@ -99,14 +104,19 @@ def step_of(decoded: Decoded) -> Step:
 
 
 def _ordered_units(decoded: Decoded, *, written: bool) -> tuple[int, ...]:
-    """Units in printed order, implicit ones behind, each once: positions mean the same for equal shapes."""
+    """Units in printed order, implicit ones behind: positions mean the same for equal shapes.
+
+    A register that is printed twice is there twice: `v_fma v0, v1, v1, v2` and `v_fma v0, v1, v2, v1` differ.
+    """
     mask = decoded.writes if written else decoded.reads
-    units: dict[int, None] = {}
-    for operand in decoded.operands:
-        if operand.registers is not None and (operand.written if written else operand.read):
-            units.update(dict.fromkeys(operand.registers.units))
-    units.update(dict.fromkeys(units_of(mask)))
-    return tuple(units)
+    printed = [
+        unit
+        for operand in decoded.operands
+        if operand.registers is not None and (operand.written if written else operand.read)
+        for unit in operand.registers.units
+    ]
+    named = set(printed)
+    return (*printed, *(unit for unit in units_of(mask) if unit not in named))
 
 
 class Values:
@@ -151,18 +161,25 @@ class Outcome:
     controls: list[int] = field(default_factory=list)
     loads: dict[int, Instruction] = field(default_factory=dict)
     branch: tuple[object, ...] | None = None
+    epoch: int | None = None
     unknown: Instruction | None = None
 
     def register(self, unit: int) -> int:
-        """The value of a unit; its own number while nothing wrote it."""
-        return self.registers.get(unit, unit)
+        """The value of a unit; while nothing wrote it its own number, or its place in the epoch."""
+        found = self.registers.get(unit)
+        if found is None:
+            found = unit if self.epoch is None or not VECTOR_MASK >> unit & 1 else self.epoch + 1 + unit
+        return found
 
 
 def run_block(instructions: Sequence[Instruction], values: Values) -> Outcome:
     """Runs a block on the initial symbols. Stops at an instruction without a meaning and names it."""
     outcome = Outcome()
-    for instruction in instructions:
+    renumbered = renumbered_places(instructions)
+    for place, instruction in enumerate(instructions):
         step = step_of(instruction.decoded)
+        if place in renumbered:
+            _begin_epoch(instruction, values, outcome)
         if step.silent:
             continue
         if "unknown" in instruction.decoded.info.flags:
@@ -172,9 +189,18 @@ def run_block(instructions: Sequence[Instruction], values: Values) -> Outcome:
     return outcome
 
 
+def _begin_epoch(instruction: Instruction, values: Values, outcome: Outcome) -> None:
+    """All vector registers may be others from here on."""
+    seen = tuple(sorted(outcome.registers.items()))
+    key = ("epoch", instruction.decoded.code, outcome.epoch, seen, *outcome.memory.values())
+    outcome.epoch = values.number(key, UNIT_COUNT)
+    outcome.registers = {unit: value for unit, value in outcome.registers.items() if not VECTOR_MASK >> unit & 1}
+    outcome.enabled.clear()
+
+
 def _run_step(instruction: Instruction, step: Step, values: Values, outcome: Outcome) -> None:
     registers, memory, number = outcome.registers, outcome.memory, values.number
-    mask = (registers.get(_EXEC_LO, _EXEC_LO), registers.get(_EXEC_HI, _EXEC_HI))
+    mask = (outcome.register(_EXEC_LO), outcome.register(_EXEC_HI))
     shape = _shape(instruction, step)
     key: tuple[object, ...] = (shape, *_inputs(step, mask, outcome))
     if step.may_fault:
@@ -188,7 +214,7 @@ def _run_step(instruction: Instruction, step: Step, values: Values, outcome: Out
         value = first + 1 + place
         if unit in step.vector_outputs and step.merges:
             outcome.enabled[unit] = (mask, value)
-            value = values.merged(mask, value, registers.get(unit, unit))
+            value = values.merged(mask, value, outcome.register(unit))
         else:
             outcome.enabled.pop(unit, None)
         registers[unit] = value
@@ -204,10 +230,10 @@ def _run_step(instruction: Instruction, step: Step, values: Values, outcome: Out
 
 def _inputs(step: Step, mask: tuple[int, int], outcome: Outcome) -> list[int]:
     """The value of each input as far as the instruction looks at it."""
-    registers, enabled = outcome.registers, outcome.enabled
+    register, enabled = outcome.register, outcome.enabled
     found = []
     for unit in step.inputs:
-        value = registers.get(unit, unit)
+        value = register(unit)
         if unit in step.lane_inputs:
             last = enabled.get(unit)
             if last is not None and last[0] == mask:

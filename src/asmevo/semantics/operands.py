@@ -276,7 +276,8 @@ def _special_value(operand: Operand, bits: int, wave_size: int) -> Expr | None:
 def raw(decoded: Decoded, index: int, bits: int, format: str = "", high: bool | None = None) -> Expr:
     """Printed operand `index` with constants expanded, half, SDWA part and DPP lane selected, no neg/abs.
 
-    `high` chooses the half for 16-bit values and overrides `op_sel`. Raises UnsupportedOperandError.
+    `high` chooses the half for 16-bit values and overrides `op_sel`. A printed half (`v1.h`) of which the operation
+    wants more bits has zeros above (the shift amount of v_alignbit). Raises UnsupportedOperandError.
     """
     operand = decoded.operands[index]
     position = source_position(decoded, index)
@@ -284,7 +285,7 @@ def raw(decoded: Decoded, index: int, bits: int, format: str = "", high: bool | 
     if special is not None:
         return special
     if high is None:
-        high = bits == 16 and (operand.half == "h" if operand.half else _op_sel(decoded, position) == 1)
+        high = bits >= 16 and operand.half == "h" if operand.half else bits == 16 and _op_sel(decoded, position) == 1
     if operand.registers is None:
         if high and is_literal(unmarked(operand.text)):
             return constant(bits, constant_value(decoded, operand.text, 32) >> 16)
@@ -295,7 +296,7 @@ def raw(decoded: Decoded, index: int, bits: int, format: str = "", high: bool | 
         return _sdwa_source(decoded, index, bits, part)
     if position == 0 and is_dpp(decoded):
         return dpp_source(decoded, index, bits, low)
-    available = operand.registers.bits - low
+    available = 16 if operand.half else operand.registers.bits - low
     if bits > available:
         return resize(Source(available, index, low), bits)
     return Source(bits, index, low)

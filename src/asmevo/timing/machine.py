@@ -184,6 +184,8 @@ class Machine:
         self.two_clocks = "valu_issue_to_execute" in target.timing
         self.queues = {stream: self._queue(stream) for stream in Stream if self.two_clocks}
         self.register_file = register_file_facts(target) if self.two_clocks else None
+        self._valu_scalar = self.cost("valu_reads_only_scalars_to_execute", "")
+        self._valu_constant = self.cost("valu_reads_nothing_to_execute", "")
         self._scalar_read = self.cost("salu_reads_sgpr_to_execute", "")
         self._profiles: dict[Decoded, Profile] = {}
 
@@ -233,6 +235,9 @@ class Machine:
         reads_scalar = any(SCALAR_RESULTS >> unit & 1 for unit in profile.reads)
         if profile.port in (Port.SALU, Port.SMEM) and reads_scalar and self._scalar_read is not None:
             return self._scalar_read.cycles
+        if profile.port in (Port.VALU, Port.TRANS) and not profile.decoded.reads & VECTOR_MASK:
+            shorter = self._valu_scalar if reads_scalar else self._valu_constant
+            return shorter.cycles if shorter is not None else queue.to_execute
         return queue.to_execute
 
     def _queue(self, stream: Stream) -> Queue | None:

@@ -26,11 +26,11 @@ def vector_dwords(mask: int) -> int:
 
 
 def source_positions(decoded: Decoded) -> Operands:
-    """Source position and unit of each VGPR read; an accumulator that is overwritten is in the third place.
+    """Source position and unit of each VGPR read, each register once; an accumulator that is overwritten is in the third place.
 
     Both halves of a dual instruction count their positions from their own destination.
     """
-    found: list[tuple[int, int]] = []
+    found: dict[int, int] = {}
     position = 0
     for operand in decoded.operands:
         mask = operand.registers.mask & VECTOR_MASK if operand.registers is not None else 0
@@ -40,8 +40,9 @@ def source_positions(decoded: Decoded) -> Operands:
         else:
             place, position = position, position + 1
         if operand.read:
-            found += [(place, unit) for unit in units_of(mask)]
-    return tuple(dict.fromkeys(found))
+            for unit in units_of(mask):
+                found.setdefault(unit, place)
+    return tuple((place, unit) for unit, place in found.items())
 
 
 def address(decoded: Decoded) -> int:

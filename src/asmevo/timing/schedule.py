@@ -22,6 +22,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from asmevo.program.instruction import Instruction
+from asmevo.program.registers import VECTOR_MASK
 from asmevo.timing.machine import (
     LANE_MASKS,
     SCALAR_RESULTS,
@@ -149,6 +150,7 @@ class _Linker:
         self._rules = _rules_of(machine)
         self._drains = _Drains(machine)
         self._order = _Order(machine)
+        self._read_vector = False
 
     def stretch(self, instructions: Sequence[Instruction], taken: Sequence[bool], repeats: bool) -> list[Step]:
         first = len(self._places)
@@ -199,7 +201,9 @@ class _Linker:
             place.sources[link] = None
         for unit in profile.writes:
             writer[unit] = slot
-        place.first_vector |= profile.port in _VECTOR_PORTS and self._drains.last_vector is None
+        if profile.port in _VECTOR_PORTS and profile.decoded.reads & VECTOR_MASK:
+            place.first_vector |= not self._read_vector
+            self._read_vector = True
         self._order.pass_by(slot, profile)
         self._drains.pass_by(slot, profile)
 

@@ -396,8 +396,7 @@ class Simulator:
                 start, why, whom = wave.started[slot] + cycles, reason, slot
         file = self._registers
         if file is not None and step.gathered is not None:
-            gathered = file.gather(wave.number, step.gathered, time)
-            if gathered > start:
+            if step.gathered and (gathered := file.gather(wave.number, step.gathered, time)) > start:
                 start, why, whom = gathered, self._bank_cause, step.slot
             file.execute(wave.number, step.vector_writes, start)
         self._engine_free[engine] = start + step.occupancy

@@ -94,8 +94,9 @@ def _local(judge: _Judge, constraints: Compiled, holds: frozenset[Edge], parent:
 
 
 def _is_new(instruction: Instruction, parent: Kernel) -> bool:
+    """Whether an edit made it what it is; the same operation on other registers was there before."""
     old = parent.by_id.get(instruction.id)
-    return old is None or old.decoded.code != instruction.decoded.code
+    return old is None or old.decoded.shape != instruction.decoded.shape
 
 
 class _Judge:

@@ -1,0 +1,87 @@
+"""The symbolic state that instructions work on; what its parts mean is said in `lifting`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+
+from asmevo.analysis.memory import SPACES
+from asmevo.program.instruction import Instruction, Operand
+from asmevo.program.registers import RegisterFile
+from asmevo.prover.normalise import Builder
+from asmevo.prover.terms import Term
+
+
+class NotLiftedError(Exception):
+    """An instruction that cannot be put into terms; the message names it and says why."""
+
+    def __init__(self, instruction: Instruction, reason: str) -> None:
+        super().__init__(f"`{instruction}` (#{instruction.id}) {reason}")
+        self.instruction = instruction
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What `instruction` does to memory; `term` has 0 bits."""
+
+    term: Term
+    instruction: Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPiece:
+    """At most four bytes of memory that are read in lanes where `condition` holds."""
+
+    space: str
+    size: int
+    address: Term
+    condition: Term
+    instruction: Instruction
+
+
+@dataclass(slots=True)
+class State:
+    """Registers, memory, and what has been done since the state was made."""
+
+    initial: Callable[[int], Term]
+    units: dict[int, Term] = field(default_factory=dict)
+    memory: dict[str, Term] = field(default_factory=dict)
+    effects: list[Effect] = field(default_factory=list)
+    loads: list[LoadPiece] = field(default_factory=list)
+    controls: list[Term] = field(default_factory=list)
+
+    def unit(self, unit: int) -> Term:
+        """The value of a register unit."""
+        found = self.units.get(unit)
+        if found is None:
+            found = self.units[unit] = self.initial(unit)
+        return found
+
+
+def is_vector(operand: Operand) -> bool:
+    """Whether the operand is a vector register."""
+    return operand.registers is not None and operand.registers.file in (RegisterFile.VGPR, RegisterFile.AGPR)
+
+
+def note_effect(
+    build: Builder,
+    state: State,
+    instruction: Instruction,
+    name: Hashable,
+    parts: list[Term],
+    ordered: bool,
+    writes: frozenset[str],
+    where: int = -1,
+) -> Term:
+    """A new state of the spaces that an effect may change.
+
+    `where` is the place in `parts` of the lanes' condition, if all other parts count only where it holds; the
+    term's data names its place among all arguments.
+    """
+    contents = [state.memory[space] for space in SPACES] if ordered else [state.memory[s] for s in sorted(writes)]
+    place = len(contents) + where if where >= 0 else -1
+    term = build.terms.make("memory", 0, [*contents, *parts], ("effect", name, place), False)
+    for space in SPACES if ordered else sorted(writes):
+        state.memory[space] = build.terms.make("memory", 0, (term,), ("after", space), False)
+    state.effects.append(Effect(term, instruction))
+    return term

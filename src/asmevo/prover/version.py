@@ -1,0 +1,125 @@
+"""One of two versions of a kernel: where launches enter, and how it runs on symbols to its next decision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from asmevo.analysis.liveness import Liveness
+from asmevo.program.instruction import Instruction
+from asmevo.program.kernel import Kernel, code_bytes
+from asmevo.prover.floating import FloatPolicy
+from asmevo.prover.lifting import Lifter
+from asmevo.prover.normalise import Builder
+from asmevo.prover.state import State
+from asmevo.prover.terms import Term
+from asmevo.semantics.expression import Control
+
+_BEHIND_CALL = frozenset({"call"})
+
+
+class UndecidedError(Exception):
+    """Where matching failed; `instructions` are of the version before and after, as far as known."""
+
+    def __init__(self, reason: str, *instructions: Instruction) -> None:
+        super().__init__(reason)
+        self.instructions = instructions
+
+
+class Leaving(Enum):
+    """How a stretch between two decisions ends."""
+
+    ENDS = "ends"
+    FORKS = "forks"
+    REPEATS = "comes to a block again without a decision in between"
+    LEAVES = "leaves for code that is not seen"
+    CALLS = "calls"
+    TRAPS = "traps"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Where a stretch ends: `goals` are blocks, the branch's goal first; `condition` says whether it is taken."""
+
+    kind: Leaving
+    instruction: Instruction | None
+    condition: Term | None = None
+    goals: tuple[int, ...] = ()
+
+
+class Version:
+    """One of the two kernels: its code by block, and what is live."""
+
+    def __init__(self, kernel: Kernel, build: Builder, policy: FloatPolicy) -> None:
+        self.kernel = kernel
+        self.lifter = Lifter(build, kernel, policy)
+        self.liveness = Liveness(kernel)
+
+    def run(self, block: int, state: State) -> Decision:
+        """From the start of a block to the next decision. Raises UndecidedError or NotLiftedError."""
+        seen: set[int] = set()
+        last: Instruction | None = None
+        while block < len(self.kernel.blocks):
+            if block in seen:
+                return Decision(Leaving.REPEATS, last, None, (block,))
+            seen.add(block)
+            decision, goal = self.run_block(block, state)
+            if decision is not None:
+                return decision
+            last = self.kernel.blocks[block].instructions[-1] if self.kernel.blocks[block].instructions else last
+            block = goal
+        return Decision(Leaving.LEAVES, last)
+
+    def run_block(self, block: int, state: State) -> tuple[Decision | None, int]:
+        """One block: the decision at its end, or None and the block that follows."""
+        behind = block + 1
+        for instruction in self.kernel.blocks[block].instructions:
+            meaning = self.lifter.run(instruction, state)
+            flags = instruction.flags
+            if meaning.control is Control.END or "return" in flags:
+                return Decision(Leaving.ENDS, instruction), behind
+            if meaning.control is Control.TRAP:
+                return Decision(Leaving.TRAPS, instruction, None, (behind,)), behind
+            if flags & _BEHIND_CALL:
+                return Decision(Leaving.CALLS, instruction, None, (behind,)), behind
+            if meaning.control is Control.JUMP:
+                target = next(result for result in meaning.results if result.target == "pc")
+                pc = self.lifter.expression(instruction, meaning, target.value, state)
+                return Decision(Leaving.LEAVES, instruction, pc), behind
+            if meaning.control is Control.BRANCH:
+                return self._branch(instruction, self.lifter.condition(instruction, meaning, state), behind)
+        return None, behind
+
+    def _branch(self, instruction: Instruction, condition: Term, behind: int) -> tuple[Decision | None, int]:
+        goal = self.kernel.block_of_label.get(instruction.target or "")
+        if condition.op == "const" and condition.value == 0:
+            return None, behind
+        if goal is None:
+            return Decision(Leaving.LEAVES, instruction, condition), behind
+        if condition.op == "const":
+            return None, goal
+        return Decision(Leaving.FORKS, instruction, condition, (goal, behind)), behind
+
+
+def entries(before: Kernel, after: Kernel) -> list[tuple[int, int]]:
+    """Pairs of blocks where launches enter. Raises UndecidedError."""
+    pairs = [(0, 0)]
+    offsets = before.descriptor.entry_offsets if before.descriptor is not None else ()
+    for offset in offsets[1:]:
+        places = (block_at(before, offset), block_at(after, offset))
+        if places[0] is None and before.code_size() <= offset:
+            continue
+        if places[0] is None or places[1] is None:
+            raise UndecidedError(f"launches enter {offset} bytes behind the start, where no block begins")
+        pairs.append((places[0], places[1]))
+    return pairs
+
+
+def block_at(kernel: Kernel, offset: int) -> int | None:
+    """The block that starts so many bytes behind the kernel's start."""
+    place = 0
+    for block in kernel.blocks:
+        if place == offset:
+            return block.index
+        place += code_bytes(block.instructions)
+    return None
