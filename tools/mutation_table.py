@@ -78,8 +78,9 @@ def _mutants(rows: list[Row]) -> Iterable[str]:
     equal = len(rows) - killed - len(wrong)
     targets = sorted({row["target"] for row in rows}, key=lambda name: (len(name), name))
     yield "## Mutants\n"
-    yield f"{len(rows)} mutants on {len(targets)} targets: {killed} killed ({killed / len(rows):.2%}), {equal} shown to be"
-    yield f"equivalent, {len(wrong)} wrong survivors. Of those not equivalent {killed / (len(rows) - equal):.2%} are killed.\n"
+    yield f"{len(rows)} mutants on {len(targets)} targets: {killed} killed ({killed / len(rows):.2%}),"
+    yield f"{equal} shown to be equivalent, {len(wrong)} wrong survivors."
+    yield f"Of those not equivalent {killed / (len(rows) - equal):.2%} are killed.\n"
     yield from _table(
         ["kind", "made", CHECK, ORDER, PROOF, "equivalent", "wrong"],
         [[kind, *_counts([row for row in rows if row["kind"] == kind])] for kind in MUTATIONS]

@@ -188,3 +188,26 @@ def test_llc_is_the_expected_one() -> None:
         pytest.skip("needs LLVM 22's llc as oracle")
     version = subprocess.run([llc, "--version"], capture_output=True, text=True, check=True).stdout
     assert "version 22." in version
+
+
+def test_an_instruction_may_read_and_rewrite_one_sgpr() -> None:
+    """Found by the comparison with LLVM: the reader that primes the hazard is the writer as well."""
+    text = "v_readlane_b32 s7, v5, s7\n{}v_readlane_b32 s0, v7, s7"
+    assert [rule for rule, *_ in found(text.format(""), "gfx1200")] == ["valu-read-sgpr-valu"]
+    assert found(text.format("s_wait_alu depctr_va_sdst(0)\n"), "gfx1200") == []
+
+
+@pytest.mark.parametrize(
+    ("second", "rules"),
+    [
+        ("v_mov_b32_e32 v1, v9", ["trans-source-overwrite-gfx1250"]),
+        ("v_mov_b32_e32 v8, v5", ["trans-use-gfx1250"]),
+        ("v_mov_b32_e32 v5, v9", []),
+        ("v_rcp_f32_e32 v1, v9", []),
+        ("s_mov_b32 s3, s4\nv_mov_b32_e32 v1, v9", ["trans-source-overwrite-gfx1250"]),
+        ("v_nop\nv_mov_b32_e32 v1, v9", []),
+    ],
+)
+def test_transcendental_beside_vector_on_gfx1250(second: str, rules: list[str]) -> None:
+    """Measured with llc 22.1.8: V_NOP or nothing in front of the second."""
+    assert [rule for rule, *_ in found(f"v_rcp_f32_e32 v5, v1\n{second}", "gfx1250")] == rules

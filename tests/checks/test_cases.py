@@ -344,3 +344,28 @@ def test_an_address_that_no_launch_defines(tmp_path: Path) -> None:
     (prefetch,) = of_text(tmp_path, text.format("global_prefetch_b8"), "gfx1250")
     assert prefetch.finding.severity.value == "error"
     assert of_text(tmp_path, "global_prefetch_b8 v0, s[0:1]\ns_endpgm\n", "gfx1250") == []
+
+
+# What a wait for a count says of operations that finish out of order: nothing (hardware.md, wait counters).
+OUT_OF_ORDER = [
+    ("gfx942", "s_load_dword s4, s[0:1], 0x0\ns_load_dword s5, s[0:1], 0x4", "s_waitcnt lgkmcnt(1)", "lgkmcnt", 1),
+    ("gfx1200", "s_load_b32 s4, s[0:1], 0x0\ns_load_b32 s5, s[0:1], 0x4", "s_wait_kmcnt 0x1", "kmcnt", 1),
+]
+
+
+@pytest.mark.parametrize(("gpu", "loads", "wait", "counter", "value"), OUT_OF_ORDER)
+def test_a_count_that_says_nothing(tmp_path: Path, gpu: str, loads: str, wait: str, counter: str, value: int) -> None:
+    (found,) = of_text(tmp_path, f"{loads}\n{wait}\ns_mov_b32 s6, s4\n", gpu)
+    assert found.finding.rule == IN_FLIGHT
+    assert f"needs {counter}(0), found {counter}({value}), which says nothing about operations" in found.finding.message
+    assert found.finding.mend.startswith(f"lower {counter} of ")
+    nothing = of_text(tmp_path, f"{loads}\ns_nop 0\ns_mov_b32 s6, s4\n", gpu)
+    assert ["found no wait" in each.finding.message for each in nothing] == [True]
+
+
+def test_a_hardware_register_is_not_called_a_vgpr(tmp_path: Path) -> None:
+    text = "s_setreg_b32 hwreg(HW_REG_MODE), s4\ns_getreg_b32 s5, hwreg(HW_REG_MODE)\n"
+    (found,) = of_text(tmp_path, text, "gfx906")
+    assert found.finding.rule == "hazards.setreg-getreg"
+    assert "needs 2 wait states between, found 0" in found.finding.message
+    assert "v0" not in found.finding.message

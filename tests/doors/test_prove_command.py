@@ -87,6 +87,19 @@ def test_a_code_object_with_itself_kernels_and_functions(tmp_path: Path) -> None
     assert len(json.loads(result.output)["kernels"]) > 1
 
 
+def test_a_launch_refutes_what_drawn_states_do_not_reach(tmp_path: Path) -> None:
+    before = all_files()["gfx942/function_calls.s"].decode()
+    after = before.replace("0x63", "0x62", 1)
+    assert after != before
+    assert prove(tmp_path, before, after, "--kernel", "function_calls").exit_code == 3
+    launch = Path(__file__).parent.parent / "data" / "launches" / "function_calls.json"
+    result = prove(tmp_path, before, after, "--kernel", "function_calls", "--launch", str(launch))
+    assert result.exit_code == 1, result.output
+    assert "the launch with the manifest's data" in result.output
+    same = prove(tmp_path, before, before, "--kernel", "function_calls", "--launch", str(launch))
+    assert same.exit_code == 0, same.output
+
+
 def test_other_constant_data_is_no_proof(tmp_path: Path) -> None:
     assert prove(tmp_path, WITH_DATA, WITH_DATA).exit_code == 0
     result = prove(tmp_path, WITH_DATA, WITH_DATA.replace(".long 7", ".long 8"))

@@ -117,23 +117,17 @@ def _renamed(
 
 
 def _groups(code: list[Instruction]) -> list[RegisterSpan]:
-    """VGPRs that some operand names together, as spans; registers that code names in two ways are one group."""
-    owner: dict[int, int] = {}
-    for each in code:
-        for operand in each.decoded.operands:
-            span = operand.registers
-            if span is None or span.file is not RegisterFile.VGPR:
-                continue
-            low = min([span.first, *(owner[r] for r in range(span.first, span.first + span.count) if r in owner)])
-            owner.update(dict.fromkeys(range(low, span.first + span.count), low))
-    for register in sorted(owner):  # what was begun later further down
-        while owner[owner[register]] != owner[register]:
-            owner[register] = owner[owner[register]]
-    sizes: dict[int, int] = {}
-    for register, low in owner.items():
-        sizes[low] = max(sizes.get(low, 0), register - low + 1)
-    spans = [RegisterSpan(RegisterFile.VGPR, low, count) for low, count in sorted(sizes.items())]
-    return [a for a in spans if not any(a is not b and a.mask & b.mask for b in spans)]
+    """VGPRs that some operand names together, as spans; spans that overlap are one group."""
+    spans = {o.registers for each in code for o in each.decoded.operands if o.registers is not None}
+    groups: list[RegisterSpan] = []
+    for each in sorted((s for s in spans if s.file is RegisterFile.VGPR), key=lambda span: span.first):
+        if groups and each.first < groups[-1].first + groups[-1].count:
+            last = groups.pop()
+            end = max(last.first + last.count, each.first + each.count)
+            groups.append(replace(last, count=end - last.first))
+        else:
+            groups.append(each)
+    return groups
 
 
 def _exchanged(each: Instruction, a: RegisterSpan, b: RegisterSpan, kernel: Kernel) -> Instruction | None:

@@ -87,20 +87,21 @@ class Bench:
 
     def fate(self, mutant: Mutant) -> Fate:
         """What becomes of a mutant of the kernel."""
-        killer, words = self._killed(mutant)
+        killer, words = self.killed(mutant.kernel)
         if not killer:
             words = self._excused(mutant)
         return Fate(self.name, self.target, mutant.kind, mutant.words, killer, words)
 
-    def _killed(self, mutant: Mutant) -> tuple[str, str]:
-        fresh = [f for f in check_kernel(mutant.kernel) if f.blocks_candidate and f.key not in self._known]
+    def killed(self, kernel: Kernel) -> tuple[str, str]:
+        """(by what, rule or verdict); ("", "") for a version that passes."""
+        fresh = [f for f in check_kernel(kernel) if f.blocks_candidate and f.key not in self._known]
         if fresh:
             return CHECK, fresh[0].rule
-        fresh = list(check_order(self._waits, WaitAnalysis(mutant.kernel, self._waits)))
+        fresh = list(check_order(self._waits, WaitAnalysis(kernel, self._waits)))
         if any(finding.blocks_candidate for finding in fresh):
             return ORDER, fresh[0].rule
         script = EditScript(base=self.kernel.hash, kernel=self.kernel.name, edits=())
-        verdict = self._equivalence.judge(Candidate(self.kernel, script, mutant.kernel))
+        verdict = self._equivalence.judge(Candidate(self.kernel, script, kernel))
         return ("", "") if verdict.accepted else (PROOF, verdict.kind.value)
 
     def _excused(self, mutant: Mutant) -> str:
@@ -117,10 +118,12 @@ class Bench:
 
 
 def benches(pairs: Iterable[tuple[str, str]]) -> Iterator[Bench]:
-    """The launches whose kernels are not too long."""
+    """The launches whose kernels are not too long, each kernel once."""
+    seen = set()
     for name, target in pairs:
         bench = Bench(name, target)
-        if len(bench.kernel.instructions) <= LONGEST:
+        if len(bench.kernel.instructions) <= LONGEST and bench.kernel.hash not in seen:
+            seen.add(bench.kernel.hash)
             yield bench
 
 

@@ -58,7 +58,7 @@ OPCODES = (
     (r"_add_", "_sub_"), (r"_sub_", "_add_"), (r"_subrev_", "_sub_"), (r"_mul_", "_add_"), (r"_fma_", "_mad_"),
     (r"_addc_", "_subb_"), (r"_lshlrev_", "_lshrrev_"), (r"_lshrrev_", "_ashrrev_"), (r"_ashrrev_", "_lshrrev_"),
     (r"_lshl_b", "_lshr_b"), (r"_lshr_b", "_lshl_b"), (r"_ashr_i", "_lshr_b"), (r"_and_b", "_or_b"),
-    (r"_or_b", "_xor_b"), (r"_xor_b", "_and_b"), (r"_andn2_", "_orn2_"), (r"_and_not1_", "_or_not1_"),
+    (r"_or_b", "_and_b"), (r"_xor_b", "_and_b"), (r"_andn2_", "_orn2_"), (r"_and_not1_", "_or_not1_"),
     (r"_max_", "_min_"), (r"_min_", "_max_"), (r"_lt_", "_le_"), (r"_le_", "_lt_"), (r"_gt_", "_ge_"),
     (r"_ge_", "_gt_"), (r"_eq_", "_lt_"), (r"_(ne|lg)_", "_eq_"), (r"_(lt|le|gt|ge|max|min|mul_hi)_u", r"_\1_i"),
     (r"_(lt|le|gt|ge|max|min|mul_hi)_i", r"_\1_u"), (r"_exp_", "_log_"), (r"_rcp_", "_rsq_"), (r"_sqrt_", "_rcp_"),
@@ -379,7 +379,7 @@ def operands_exchanged(kernel: Kernel, chance: random.Random) -> Iterator[Mutant
 
 
 def immediates_changed(kernel: Kernel, chance: random.Random) -> Iterator[Mutant]:
-    """A number is another one: an integer one more (an offset of a scalar load four), 1.0 is 2.0, others 1.0."""
+    """A number is another one: an integer more by its lowest bit (4 to 8, 24 to 32), 1.0 is 2.0, others 1.0."""
 
     def texts(each: Instruction) -> Iterator[str]:
         if each.target is not None:
@@ -394,7 +394,9 @@ def immediates_changed(kernel: Kernel, chance: random.Random) -> Iterator[Mutant
 def _other_number(text: str, mnemonic: str) -> str:
     if "." in text:
         return "2.0" if text == "1.0" else "1.0"
-    return hex(int(text, 0) + (_SCALAR_STEP if mnemonic.startswith(_SCALAR_LOADS) else 1))
+    number = int(text, 0)
+    step = number & -number or 1
+    return hex(number + (max(step, _SCALAR_STEP) if mnemonic.startswith(_SCALAR_LOADS) else step))
 
 
 def offsets_changed(kernel: Kernel, chance: random.Random) -> Iterator[Mutant]:

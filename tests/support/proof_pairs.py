@@ -25,6 +25,8 @@ def _stored(before: str, after: str, gpu: str = "gfx942", store: str = STORE) ->
     return Pair(f"{before}\n{store}", f"{after}\n{store}", gpu)
 
 
+LDS_STORE = "v_and_b32 v4, 63, v0\nv_lshlrev_b32 v4, 2, v4\n"
+
 LOOP = """s_mov_b32 s4, 0
 v_mov_b32 v2, 0
 {outside}
@@ -79,6 +81,14 @@ EQUAL = {
         "s_load_dword s4, s[0:1], 0x8\ns_load_dword s5, s[0:1], 0xc\nv_mov_b32 v2, s4\nv_mov_b32 v3, s5",
         "s_load_dwordx2 s[4:5], s[0:1], 0x8\nv_mov_b32 v2, s4\nv_mov_b32 v3, s5",
         store=WIDE_STORE,
+    ),
+    "a load passes a store to other bytes of the lane's own memory": _stored(
+        "scratch_store_dword off, v1, s0 offset:4\nscratch_load_dword v2, off, s0 offset:8",
+        "scratch_load_dword v2, off, s0 offset:8\nscratch_store_dword off, v1, s0 offset:4",
+    ),
+    "a load passes the stores of all lanes": _stored(
+        LDS_STORE + "ds_write_b32 v4, v1\nds_read_b32 v2, v4 offset:256",
+        LDS_STORE + "ds_read_b32 v2, v4 offset:256\nds_write_b32 v4, v1",
     ),
     "a hoisted loop invariant": Pair(
         LOOP.format(outside="s_nop 0", inside="v_mul_lo_u32 v3, v0, v1\nv_add_u32 v2, v2, v3"),
@@ -189,6 +199,10 @@ DIFFERENT = {
         "global_load_dword v3, v[0:1], off\nglobal_load_dword v2, v[0:1], off offset:4",
         "global_load_dwordx2 v[2:3], v[0:1], off",
         store=WIDE_STORE,
+    ),
+    "a load passes a store of another lane": _stored(
+        LDS_STORE + "ds_write_b32 v4, v1\nds_read_b32 v2, v4 offset:128",
+        LDS_STORE + "ds_read_b32 v2, v4 offset:128\nds_write_b32 v4, v1",
     ),
     "partial EXEC": _stored(
         "v_mov_b32 v2, 1\ns_mov_b64 s[4:5], exec\ns_mov_b64 exec, s[2:3]\nv_mov_b32 v2, 2\ns_mov_b64 exec, s[4:5]",

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from asmevo.target import load_target
-from asmevo.target.hazards import HazardTable, Selector, WaitStateRow, hazard_table
+from asmevo.target.hazards import HazardTable, PartialForwarding, Selector, SequenceRow, WaitStateRow, hazard_table
 
 TARGETS = (
     "gfx803", "gfx900", "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950",
@@ -123,7 +123,8 @@ def test_inserted_instructions_are_asked_for_on_exactly_their_targets(rule: str)
     words = INSERTED[rule].split()
     targets = [word for word in words if word != "w64"]
     table = hazard_table()
-    row = next(row for row in (*table.sequences, table.partial_forwarding) if row.id == rule)
+    rows: list[SequenceRow | PartialForwarding] = [*table.sequences, table.partial_forwarding]
+    row = next(row for row in rows if row.id == rule)
     families = {gpu: load_target(gpu).family.value for gpu in (*TARGETS, "gfx1102")}
     assert {gpu for gpu, family in families.items() if {gpu, family} & set(row.targets)} == set(targets)
     assert row.wave_sizes == ((64,) if "w64" in words else ())

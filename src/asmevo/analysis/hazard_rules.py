@@ -114,11 +114,12 @@ class Facts:
     """What the table says of one encoding.
 
     `produces` and `consumes` are sets of wait-state rows, `checked` one of sequence rows, one bit a row.
-    `horizon`: no row needs this instruction to be farther away than so many wait states. `sequences`: by set
-    of sequence rows, what was asked so far (`HazardRules.sequence_facts`).
+    `horizon`: no row needs this instruction to be farther away than so many wait states. `words` are those that
+    hold of it. `sequences`: by set of sequence rows, what was asked so far (`HazardRules.sequence_facts`).
     """
 
     decoded: Decoded
+    words: frozenset[str]
     wait_states: int
     produces: int
     consumes: int
@@ -234,7 +235,7 @@ class HazardRules:
         """Parts and effects of an encoding in these sequence rows."""
         found = facts.sequences.get(rows)
         if found is None:
-            view = _View(facts.decoded, self._words(facts.decoded), {})
+            view = _View(facts.decoded, facts.words, {})
             kind = self._kind(facts.decoded.mnemonic, view.words)
             parts = [self._part(possible, view) for possible in kind.parts if rows >> possible.row & 1]
             effects = [
@@ -274,6 +275,7 @@ class HazardRules:
                 consumes |= 1 << bit
         return Facts(
             decoded=decoded,
+            words=view.words,
             wait_states=wait_states(decoded),
             produces=produces,
             consumes=consumes,

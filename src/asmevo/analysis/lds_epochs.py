@@ -32,7 +32,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from asmevo.analysis.control_flow import ControlFlow
-from asmevo.analysis.events import uses_lds
+from asmevo.analysis.events import union, uses_lds
 from asmevo.analysis.occupancy import declared_workgroup_size
 from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.kernel import Kernel
@@ -70,6 +70,7 @@ class _State:
     signalled: frozenset[int]
 
 
+_LDS = frozenset({"ds", "lds_dma"})
 _START = _State(frozenset(), frozenset(), frozenset(), frozenset(), False, frozenset())
 
 
@@ -102,16 +103,22 @@ def lds_races(kernel: Kernel) -> tuple[Race, ...]:
     return tuple(_Epochs(kernel).races())
 
 
+def _matters(decoded: Decoded) -> bool:
+    """Whether it is an LDS access or a barrier."""
+    return bool(decoded.flags & _LDS) or decoded.mnemonic.startswith("s_barrier")
+
+
 class _Epochs:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.flow = ControlFlow(kernel)
         self.slots = _slots(kernel, self.flow)
+        self.accesses = [[each for each in block.instructions if _matters(each.decoded)] for block in kernel.blocks]
 
     def races(self) -> Iterator[Race]:
         for block, entry in self._entries().items():
             state = entry
-            for instruction in self.kernel.blocks[block].instructions:
+            for instruction in self.accesses[block]:
                 yield from self._dangers(block, instruction, state)
                 state = self._step(state, instruction)
 
@@ -121,7 +128,7 @@ class _Epochs:
         while waiting:
             block = waiting.popleft()
             state = entries[block]
-            for instruction in self.kernel.blocks[block].instructions:
+            for instruction in self.accesses[block]:
                 state = self._step(state, instruction)
             for following in self.flow.successors[block]:
                 joined = _join(entries.get(following), state)
@@ -186,15 +193,17 @@ def _slots(kernel: Kernel, flow: ControlFlow) -> dict[int, Slot]:
     looped = {block for loop in flow.loops for block in loop.blocks}
     entries: dict[int, _Definitions] = {0: {}}
     slots: dict[int, Slot] = {}
+    addresses = union(_address(each.decoded) for each in kernel.instructions)
     waiting = deque([0])
     while waiting:
         block = waiting.popleft()
         definitions = dict(entries[block])
         for instruction in kernel.blocks[block].instructions:
             _note_slot(slots, instruction, definitions)
-            identity = _SEVERAL if block in looped else instruction.id
-            for unit in units_of(instruction.writes & VGPR_MASK):
-                definitions[unit] = identity
+            written = instruction.writes & addresses
+            if written:
+                identity = _SEVERAL if block in looped else instruction.id
+                definitions.update(dict.fromkeys(units_of(written), identity))
         for following in flow.successors[block]:
             joined = _joined(entries.get(following), definitions)
             if joined != entries.get(following):
@@ -205,17 +214,23 @@ def _slots(kernel: Kernel, flow: ControlFlow) -> dict[int, Slot]:
 
 def _note_slot(slots: dict[int, Slot], instruction: Instruction, definitions: _Definitions) -> None:
     decoded = instruction.decoded
-    if "ds" not in decoded.flags:
-        return
+    address = _address(decoded)
     slots.pop(instruction.id, None)
-    address = next((each.registers for each in decoded.sources if each.registers is not None), None)
-    if address is None or address.mask & ~VGPR_MASK:
+    if not address:
         return
-    unit = address.mask.bit_length() - 1
+    unit = address.bit_length() - 1
     definition = definitions.get(unit, _AT_LAUNCH)
     if definition != _SEVERAL:
         offset = ",".join(f"{each.name}:{each.value}" for each in decoded.modifiers if "offset" in each.name)
         slots[instruction.id] = (definition, unit, offset)
+
+
+def _address(decoded: Decoded) -> int:
+    """The VGPR that holds the address of an LDS instruction, as a mask; 0 if there is none."""
+    if "ds" not in decoded.flags:
+        return 0
+    address = next((each.registers for each in decoded.sources if each.registers is not None), None)
+    return address.mask & VGPR_MASK if address is not None else 0
 
 
 def _joined(first: _Definitions | None, second: _Definitions) -> _Definitions:

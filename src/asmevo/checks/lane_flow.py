@@ -7,9 +7,9 @@
 
 Which values differ from lane to lane is one set of vector registers for the whole kernel: those that the work-item
 ids or the lane's number can get into, through any instruction. A branch differs between waves if its VCC or EXEC
-comes from a comparison of such a register, in its block, through scalar instructions or not. A barrier is divergent if it lies on
-one side of such a branch, between the branch and the block where all ways meet again (the immediate post-dominator),
-and not on the other side.
+comes from a comparison of such a register, in its block, through scalar instructions or not. A barrier is divergent
+if it lies on one side of such a branch, between the branch and the block where all ways meet again (the immediate
+post-dominator), and not on the other side.
 
 EXEC zero is a forward analysis over one bit, "zero on every path" (join: and): a move of 0 and the taken side of
 s_cbranch_execz set it, every other write of EXEC and the other side clear it.
@@ -152,7 +152,7 @@ def _comparison(block: Block, mask: int) -> Instruction | None:
                 return instruction
             if "salu" not in instruction.flags:
                 return None
-            mask = instruction.reads & (SGPR_MASK | VCC_MASK) or 0
+            mask = instruction.reads & (SGPR_MASK | VCC_MASK)
     return None
 
 

@@ -37,10 +37,11 @@ from asmevo.checks.undefined import path_to, undefined_reads
 from asmevo.program.descriptor import KernelDescriptor
 from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.kernel import Kernel
-from asmevo.program.registers import RegisterFile
+from asmevo.program.registers import RegisterFile, RegisterSpan, file_mask
 
 _MOST_INSTRUCTIONS = 8  # in one finding; more do not help a reader
 _BLOCKS_REMEMBERED = 1 << 12
+_UNSURE = frozenset({"unknown", "unlisted_def"})
 
 
 def check_resources(kernel: Kernel) -> tuple[Finding, ...]:
@@ -63,8 +64,21 @@ def check_resources(kernel: Kernel) -> tuple[Finding, ...]:
 
 def _users(kernel: Kernel, file: RegisterFile, first: int) -> tuple[list[Instruction], int]:
     """Instructions that name a register of a file from index `first` on, and the highest index among them."""
-    users = [user for block in kernel.blocks for user in _users_in(block.instructions, file, first)]
+    beyond = file_mask(file) & ~RegisterSpan(file, 0, first).mask if first else file_mask(file)
+    blocks = [block for block in kernel.blocks if _touched(block.instructions) & beyond]
+    users = [user for block in blocks for user in _users_in(block.instructions, file, first)]
     return users, max((_end(user.decoded, file) - 1 for user in users), default=-1)
+
+
+@lru_cache(maxsize=_BLOCKS_REMEMBERED)
+def _touched(instructions: tuple[Instruction, ...]) -> int:
+    """All registers that a block reads or writes; every file, if an instruction is not known."""
+    touched = 0
+    for instruction in instructions:
+        touched |= instruction.reads | instruction.writes
+        if instruction.flags & _UNSURE:
+            return -1
+    return touched
 
 
 @lru_cache(maxsize=_BLOCKS_REMEMBERED)

@@ -20,10 +20,14 @@ def prove(
     kernel: KernelGlob = None,
     fp: Annotated[str, typer.Option("--fp", help=f"What floating point may do: {_POLICIES}.")] = "exact",
     timeout: Annotated[float, typer.Option("--timeout", help="Seconds for each kernel's proof.", min=0.1)] = 20.0,
+    launch: Annotated[
+        Path | None, typer.Option("--launch", help="A launch manifest (JSON) that may refute what stays undecided.")
+    ] = None,
     gpu: Gpu = None,
     as_json: Json = False,
 ) -> None:
     """Proves that two versions do the same, or shows inputs on which they differ (see docs/equivalence.md)."""
+    from asmevo.emulator import read_manifest
     from asmevo.program import open_program
     from asmevo.prover import FloatPolicy, Outcome, ProofLimits, prove_programs
     from asmevo.report.proofs import proof_lines
@@ -35,7 +39,8 @@ def prove(
     limits = ProofLimits(total=timeout, question=timeout)
     with sentences():
         first, second = open_program(before, gpu=gpu), open_program(after, gpu=gpu)
-        proofs = prove_programs(first, second, kernel, policy, limits)
+        manifest = read_manifest(launch) if launch is not None else None
+        proofs = prove_programs(first, second, kernel, policy, limits, manifest)
     if as_json:
         print_json({"kernels": [{"kernel": each.kernel, **each.result.to_dict()} for each in proofs]})
     else:

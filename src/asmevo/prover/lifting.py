@@ -9,7 +9,8 @@ instruction reads of vector registers in its own lane it reads where that lane i
 A comparison writes the mask `ballot(EXEC & bit)`.
 
 Memory. A load is a function of the contents of its space and of the address, in pieces of at most four bytes, so
-that one wide load and several narrow ones give the same term. A store, an atomic, a barrier or a message makes
+that one wide load and several narrow ones give the same term; stores to certainly other bytes are looked through
+(`disjoint`). A store, an atomic, a barrier or a message makes
 new contents from the old ones and everything it looks at; `effects` lists them in order. Contents of LDS, scratch
 and global memory are separate. `loads` lists the pieces of memory read, since reading an address that is not
 mapped ends a kernel. Which accesses are ordered among all spaces is `analysis.memory`'s to say.
@@ -27,6 +28,7 @@ from asmevo.program.instruction import Instruction, Operand
 from asmevo.program.kernel import Kernel
 from asmevo.program.reading import PC_READS
 from asmevo.program.registers import NAMED_SPANS
+from asmevo.prover.disjoint import unaffected
 from asmevo.prover.floating import FloatPolicy, floating, is_floating
 from asmevo.prover.normalise import Builder
 from asmevo.prover.state import LoadPiece, NotLiftedError, State, is_vector, note_effect
@@ -348,12 +350,14 @@ class _Run:
     def _load(self, access: Access, address: Term, condition: Term) -> Term:
         build, contents = self.build, self._contents(access)
         space = access.space.value if access.space is not Space.SCALAR else Space.GLOBAL.value
+        behind = self.state.changes[_SPACE.get(access.space, GLOBAL)]
         parts = []
         for low in range(0, access.size, _PIECE):
             size = min(_PIECE, access.size - low)
             place = build.total(address.bits, low, ((1, address),))
-            parts.append(build.terms.make("load", 8 * size, (contents, place), space, place.varies))
-            self.state.loads.append(LoadPiece(space, size, place, condition, self.instruction))
+            seen = unaffected(build, contents, place, size, space)
+            parts.append(build.terms.make("load", 8 * size, (seen, place), space, place.varies))
+            self.state.loads.append(LoadPiece(space, size, place, condition, self.instruction, behind))
         value = build.concat(parts)
         if access.in_bounds is not None:
             bound = build.under(self.value(access.in_bounds), self.enabled)

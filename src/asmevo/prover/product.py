@@ -25,7 +25,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from asmevo.analysis.memory import GLOBAL, SCALAR, SPACES
+from asmevo.analysis.memory import GLOBAL, LDS, SCALAR, SPACES
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Kernel
 from asmevo.program.registers import VECTOR_MASK, register_names
@@ -207,9 +207,7 @@ class Product:
     def _cut(self, blocks: tuple[int, int]) -> Cut:
         found = self.cuts.get(blocks)
         if found is None:
-            live = (
-                self.versions[0].liveness.state_in(blocks[0]), self.versions[1].liveness.state_in(blocks[1])
-            )  # fmt: skip
+            live = (self.versions[0].live_in(blocks[0]), self.versions[1].live_in(blocks[1]))
             found = self.cuts[blocks] = Cut(len(self.cuts), blocks, live)
         return found
 
@@ -283,13 +281,20 @@ class Product:
         )
 
     def _compare_loads(self, first: _Stretch, second: _Stretch) -> None:
+        """What the version after reads, the one before reads, too, and behind no fewer stores.
+
+        A load may pass a store on its way forward in time, to other bytes and not the other way round: a store may
+        be the one that lets another wave go on, and what was read before it was read in time.
+        """
         known: dict[tuple[str, int], list[LoadPiece]] = {}
-        exact = set()
+        exact: dict[tuple[str, int, int, int], int] = {}
         for piece in first.state.loads:
             known.setdefault((piece.space, piece.size), []).append(piece)
-            exact.add((piece.space, piece.size, piece.address.id, piece.condition.id))
+            key = (piece.space, piece.size, piece.address.id, piece.condition.id)
+            exact[key] = max(piece.behind, exact.get(key, 0))
         for piece in second.state.loads:
-            if (piece.space, piece.size, piece.address.id, piece.condition.id) in exact or piece.space == "lds":
+            key = (piece.space, piece.size, piece.address.id, piece.condition.id)
+            if exact.get(key, -1) >= piece.behind or piece.space == LDS:
                 continue
             if not any(self._covers(mine, piece) for mine in known.get((piece.space, piece.size), [])):
                 where = piece.instruction
@@ -298,6 +303,8 @@ class Product:
                 )
 
     def _covers(self, mine: LoadPiece, theirs: LoadPiece) -> bool:
+        if mine.behind < theirs.behind:
+            return False
         if mine.condition is not theirs.condition:
             both = self.build.both(mine.condition, theirs.condition)
             if self.equality.same(both, theirs.condition) is not True:
@@ -334,12 +341,14 @@ class Product:
                 if one.condition is not None or other.condition is not None:
                     self._same_goal(one, other, blamed)
                 self._equal_registers(first, second)
+                if one.goals or other.goals:
+                    self._go_on(cut, 0, (one.goals[0], other.goals[0]), first, second)
             case Leaving.CALLS | Leaving.TRAPS:
                 self._equal_registers(first, second)
                 self._return(cut, first, second)
 
     def _same_goal(self, one: Decision, other: Decision, blamed: list[Instruction]) -> None:
-        same = one.condition is not None and other.condition is not None
+        same = one.condition is not None and other.condition is not None and len(one.goals) == len(other.goals)
         same = same and one.instruction is not None and other.instruction is not None
         if not same or one.instruction.target != other.instruction.target:  # type: ignore[union-attr]
             raise UndecidedError("control leaves for different places", *blamed)

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from asmevo.emulator import LaunchManifest
 from asmevo.program.codeobject import CodeObject
 from asmevo.program.descriptor import SIZE as DESCRIPTOR_SIZE
 from asmevo.program.kernel import Kernel
 from asmevo.program.program import Program
 from asmevo.program.reading import PC_READS
 from asmevo.prover.floating import FloatPolicy
+from asmevo.prover.launching import settled_by_launch
 from asmevo.prover.proving import Outcome, ProofLimits, ProofResult, prove_kernels
 
 _DESCRIPTOR_SUFFIX = ".kd"
@@ -37,11 +39,13 @@ def prove_programs(
     pattern: str | None = None,
     policy: FloatPolicy = FloatPolicy.EXACT,
     limits: ProofLimits | None = None,
+    launch: LaunchManifest | None = None,
 ) -> list[NamedProof]:
     """Compares the kernels whose names match `pattern` (a glob), all kernels and functions without one.
 
-    Two files that hold one piece of code each are compared whatever its name is. Raises KernelNotFoundError for a
-    pattern that nothing matches.
+    Two files that hold one piece of code each are compared whatever its name is. `launch` may refute what was left
+    undecided of its kernel. Raises KernelNotFoundError for a pattern that nothing matches, and LaunchError and
+    ManifestError about the launch.
     """
     chosen = before.kernels if pattern is None else before.select(pattern)
     alone = len(before.kernels) == len(after.kernels) == 1
@@ -56,6 +60,10 @@ def prove_programs(
             result = prove_kernels(kernel, other, policy, limits)
         if data is not None and result.outcome is Outcome.PROVED and _reads_data(kernel):
             result = replace(result, outcome=Outcome.UNDECIDED, reason=data, method="")
+        wanted = launch is not None and launch.symbol == kernel.name and policy is FloatPolicy.EXACT
+        if wanted and other is not None and result.outcome is Outcome.UNDECIDED:
+            assert launch is not None
+            result = settled_by_launch(result, (before, kernel), (after, other), launch)
         proofs.append(NamedProof(kernel.name, result))
     return proofs
 

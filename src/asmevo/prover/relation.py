@@ -160,19 +160,18 @@ class _Inference:
             else:
                 derived = self._symbol(items[0], [arrival.values[items[0]] for arrival in self.arrivals])
             found.update(dict.fromkeys(items, derived))
+        own = {symbol.id for symbol in symbols.values()}
+        free = {item: term for item, term in found.items() if own.isdisjoint(leaf.id for leaf in self._leaves(term))}
         for items in mine:
             symbol = symbols[items[0]]
-            known = {other: term for other, term in found.items() if self._free_of(term, symbols)}
-            derived = self._derived(items, known) if symbol.id not in used else None
+            derived = self._derived(items, free) if symbol.id not in used else None
             found.update(dict.fromkeys(items, derived or symbol))
+            if derived is not None:
+                free.update(dict.fromkeys(items, derived))
         return found
 
     def _leaves(self, term: Term) -> list[Term]:
         return [each for each in subterms((term,)) if each.op == "symbol"]
-
-    def _free_of(self, term: Term, symbols: dict[Item, Term]) -> bool:
-        ids = {symbol.id for symbol in symbols.values()}
-        return not any(leaf.id in ids for leaf in self._leaves(term))
 
     def _symbol(self, item: Item, values: list[Term]) -> Term:
         varies = any(value.varies for value in values) or bool(VECTOR_MASK >> item[1] & 1)

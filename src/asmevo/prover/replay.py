@@ -58,7 +58,10 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Counterexample:
-    """Inputs on which the two versions differ, and how. `instructions` are ids in the version before, then after."""
+    """Inputs on which the two versions differ, and how. `instructions` are ids in the version before, then after.
+
+    `launch` names the data of a whole launch (see `launching`); registers and EXEC are then the launch's own.
+    """
 
     seed: int
     exec_mask: int
@@ -66,6 +69,7 @@ class Counterexample:
     difference: str
     instructions: tuple[int, ...] = ()
     from_solver: bool = False
+    launch: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -75,6 +79,7 @@ class Counterexample:
             "registers": self.registers,
             "difference": self.difference,
             "from_solver": self.from_solver,
+            "launch": self.launch or None,
         }
 
 

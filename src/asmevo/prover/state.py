@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
@@ -30,13 +31,17 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class LoadPiece:
-    """At most four bytes of memory that are read in lanes where `condition` holds."""
+    """At most four bytes of memory that are read in lanes where `condition` holds.
+
+    `behind` counts the effects on that memory that come before in the stretch.
+    """
 
     space: str
     size: int
     address: Term
     condition: Term
     instruction: Instruction
+    behind: int = 0
 
 
 @dataclass(slots=True)
@@ -47,6 +52,7 @@ class State:
     units: dict[int, Term] = field(default_factory=dict)
     memory: dict[str, Term] = field(default_factory=dict)
     effects: list[Effect] = field(default_factory=list)
+    changes: Counter[str] = field(default_factory=Counter)
     loads: list[LoadPiece] = field(default_factory=list)
     controls: list[Term] = field(default_factory=list)
 
@@ -78,10 +84,12 @@ def note_effect(
     `where` is the place in `parts` of the lanes' condition, if all other parts count only where it holds; the
     term's data names its place among all arguments.
     """
-    contents = [state.memory[space] for space in SPACES] if ordered else [state.memory[s] for s in sorted(writes)]
+    spaces = SPACES if ordered else tuple(sorted(writes))
+    contents = [state.memory[space] for space in spaces]
     place = len(contents) + where if where >= 0 else -1
-    term = build.terms.make("memory", 0, [*contents, *parts], ("effect", name, place), False)
-    for space in SPACES if ordered else sorted(writes):
+    term = build.terms.make("memory", 0, [*contents, *parts], ("effect", name, place, spaces), False)
+    for space in spaces:
+        state.changes[space] += 1
         state.memory[space] = build.terms.make("memory", 0, (term,), ("after", space), False)
     state.effects.append(Effect(term, instruction))
     return term

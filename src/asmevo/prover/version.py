@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from asmevo.analysis.liveness import Liveness
+from asmevo.analysis.liveness import ALL, Liveness, LiveState
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Kernel, code_bytes
+from asmevo.program.registers import VECTOR_MASK
 from asmevo.prover.floating import FloatPolicy
 from asmevo.prover.lifting import Lifter
 from asmevo.prover.normalise import Builder
@@ -55,6 +56,10 @@ class Version:
         self.lifter = Lifter(build, kernel, policy)
         self.liveness = Liveness(kernel)
 
+    def live_in(self, block: int) -> LiveState:
+        """What is live in front of a block; behind the last one anything may be read."""
+        return self.liveness.state_in(block) if block < len(self.kernel.blocks) else LiveState(ALL, VECTOR_MASK)
+
     def run(self, block: int, state: State) -> Decision:
         """From the start of a block to the next decision. Raises UndecidedError or NotLiftedError."""
         seen: set[int] = set()
@@ -95,7 +100,8 @@ class Version:
         if condition.op == "const" and condition.value == 0:
             return None, behind
         if goal is None:
-            return Decision(Leaving.LEAVES, instruction, condition), behind
+            goals = () if condition.op == "const" else (behind,)
+            return Decision(Leaving.LEAVES, instruction, condition, goals), behind
         if condition.op == "const":
             return None, goal
         return Decision(Leaving.FORKS, instruction, condition, (goal, behind)), behind

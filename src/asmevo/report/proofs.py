@@ -18,7 +18,9 @@ def proof_lines(name: str, result: ProofResult) -> list[str]:
         asked = f" ({result.questions} questions)" if result.questions else ""
         lines.append(f"  how: {_HOW[result.method]}{asked}")
     found = result.counterexample
-    if found is not None:
+    if found is not None and found.launch:
+        lines.append(f"  replayed: the launch with {found.launch}")
+    elif found is not None:
         registers = ", ".join(f"{register}={value}" for register, value in found.registers.items())
         lines.append(f"  replayed with seed {found.seed}, exec={found.exec_mask:#x}; {registers}")
     lines.append(f"  floating point: {result.policy}; assumes that each value is ready when it is read")

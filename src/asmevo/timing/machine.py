@@ -217,19 +217,16 @@ class Machine:
     def _complete(self, profile: Profile) -> Profile:
         """Adds what does not depend on the kind of instruction but on its operands and its queue."""
         queue = self.queues.get(profile.stream)
+        gathers = self.register_file is not None and profile.port in (Port.VALU, Port.TRANS)
         return replace(
             profile,
             to_execute=self._to_execute(profile, queue) if queue is not None else 0,
             writes_scalar=any(SCALAR_RESULTS >> unit & 1 for unit in profile.writes),
-            gathered=source_positions(profile.decoded) if self._gathers(profile) else None,
+            gathered=source_positions(profile.decoded) if gathers else None,
             vector_writes=tuple(units_of(profile.decoded.writes & VECTOR_MASK)),
             address=address(profile.decoded) if profile.port is Port.VMEM else 0,
             waits_for_memory_read=profile.decoded.mnemonic == "s_nop",
         )
-
-    def _gathers(self, profile: Profile) -> bool:
-        """Whether operands go through the register file's ports one by one (see register_file)."""
-        return self.register_file is not None and profile.port in (Port.VALU, Port.TRANS)
 
     def _to_execute(self, profile: Profile, queue: Queue) -> int:
         reads_scalar = any(SCALAR_RESULTS >> unit & 1 for unit in profile.reads)
@@ -289,7 +286,7 @@ class Machine:
         return self._on_own_engine(decoded, port, kind, busy, result, 0)
 
     def _end(self, decoded: Decoded) -> Profile:
-        """The end of a wave; ends of several waves come one after the other."""
+        """Ends of several waves come one after the other."""
         plain = self._plain(decoded, Port.END, "nop", "end")
         interval = self.cost("end_interval", "end")
         hold = interval.cycles if interval is not None else 0

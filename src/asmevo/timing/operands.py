@@ -26,8 +26,9 @@ def vector_dwords(mask: int) -> int:
 
 
 def source_positions(decoded: Decoded) -> Operands:
-    """Source position and unit of each VGPR read, each register once; an accumulator that is overwritten is in the third place.
+    """Source position and unit of each VGPR read, each register once.
 
+    An accumulator that is overwritten is in the third place.
     Both halves of a dual instruction count their positions from their own destination.
     """
     found: dict[int, int] = {}

@@ -1,0 +1,112 @@
+"""Registers of accesses that may be replayed. What asks for xcnt is measured with llc 22.1.8 (si-insert-waitcnts on
+machine IR); `tests/analysis/test_llvm_differential.py` asks it again at random."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from written_kernels import written
+
+from asmevo.checks.finding import Finding, Severity
+from asmevo.checks.replay import check_replay
+
+
+def found(text: str, gpu: str = "gfx1250", xnack: bool | None = None) -> list[Finding]:
+    return list(check_replay(replace(written(text, gpu), xnack=xnack)))
+
+
+def test_a_scalar_load_over_its_own_address() -> None:
+    (finding,) = found("s_load_b64 s[4:5], s[4:5], 0x10\ns_wait_kmcnt 0x0\ns_endpgm")
+    assert (finding.rule, finding.severity, finding.instructions) == ("replay.own-address", Severity.WARNING, (0,))
+    assert finding.message == (
+        "`s_load_b64 s[4:5], s[4:5], 0x10` (#0): the destination overlaps s[4:5] of its own address; if the load is "
+        "replayed after an XNACK it reads a clobbered address"
+    )
+
+
+@pytest.mark.parametrize(
+    ("gpu", "xnack", "text", "subject"),
+    [
+        ("gfx1250", None, "s_load_b128 s[4:7], s[6:7], 0x10", "s[6:7]"),
+        ("gfx1250", None, "s_load_b64 s[4:5], s[8:9], s5 offset:0x10", "s5"),
+        ("gfx1250", None, "s_buffer_load_b64 s[6:7], s[4:7], 0x10", "s[6:7]"),
+        ("gfx1250", None, "s_load_b64 s[6:7], s[4:5], 0x10", None),
+        ("gfx1250", None, "s_load_b32 s4, s[4:5], 0x10", None),  # one dword comes whole or not at all
+        ("gfx942", True, "s_load_dwordx2 s[4:5], s[4:5], 0x10", "s[4:5]"),
+        ("gfx906", True, "s_load_dwordx4 s[4:7], s[4:5], 0x10", "s[4:5]"),
+        ("gfx90a", False, "s_load_dwordx2 s[4:5], s[4:5], 0x10", None),
+        ("gfx90a", None, "s_load_dwordx2 s[4:5], s[4:5], 0x10", None),
+        ("gfx1201", None, "s_load_b64 s[4:5], s[4:5], 0x10", None),
+    ],
+)
+def test_where_a_load_may_overwrite_its_address(gpu: str, xnack: bool | None, text: str, subject: str | None) -> None:
+    findings = [each for each in found(f"{text}\ns_endpgm", gpu, xnack) if each.rule == "replay.own-address"]
+    assert [each.subject for each in findings] == ([] if subject is None else [subject])
+
+
+STORE = "global_store_b32 v[0:1], v2, off"
+
+
+@pytest.mark.parametrize(
+    ("text", "needed"),
+    [
+        (f"{STORE}\nv_mov_b32_e32 v2, 0", 0),
+        (f"{STORE}\nv_mov_b32_e32 v1, 0", 0),
+        (f"{STORE}\nv_mov_b32_e32 v3, 0", None),
+        (f"{STORE}\ns_wait_xcnt 0x0\nv_mov_b32_e32 v2, 0", None),
+        (f"{STORE}\ns_wait_storecnt 0x0\nv_mov_b32_e32 v2, 0", None),
+        (f"{STORE}\ns_wait_loadcnt 0x0\nv_mov_b32_e32 v2, 0", 0),
+        (f"{STORE}\nglobal_load_b32 v4, v[6:7], off\nv_mov_b32_e32 v2, 0", 1),
+        (f"{STORE}\nglobal_load_b32 v4, v[6:7], off\ns_wait_xcnt 0x1\nv_mov_b32_e32 v2, 0", None),
+        # a younger load has finished, so the store's address is translated
+        (f"{STORE}\nglobal_load_b32 v4, v[6:7], off\ns_wait_loadcnt 0x0\nv_mov_b32_e32 v2, 0", None),
+        # the load that has finished is older than the store
+        (f"global_load_b32 v4, v[6:7], off\n{STORE}\ns_wait_loadcnt 0x0\nv_mov_b32_e32 v2, 0", 0),
+        ("s_load_b64 s[0:1], s[2:3], 0x0\ns_mov_b32 s2, 0", 0),
+        ("s_load_b64 s[0:1], s[2:3], 0x0\ns_wait_kmcnt 0x0\ns_mov_b32 s2, 0", None),
+        ("s_load_b64 s[0:1], s[2:3], 0x0\ns_load_b64 s[2:3], s[8:9], 0x0", 0),
+        # hardware does not translate both kinds at a time
+        (f"s_load_b64 s[0:1], s[2:3], 0x0\n{STORE}\ns_mov_b32 s2, 0", None),
+        # vector accesses are replayed in order, FLAT is not
+        (f"{STORE}\nglobal_load_b32 v2, v[6:7], off", None),
+        (f"{STORE}\nflat_load_b32 v2, v[6:7]", 0),
+    ],
+)
+def test_what_may_be_overwritten_when(text: str, needed: int | None) -> None:
+    findings = [each for each in found(f"{text}\ns_endpgm") if each.rule == "replay.overwritten"]
+    assert [each.missing for each in findings] == ([] if needed is None else [f"xcnt({needed})"])
+
+
+def test_other_targets_hold_the_writer_back() -> None:
+    assert not found(f"{STORE}\nv_mov_b32_e32 v2, 0\ns_endpgm", "gfx1201")
+
+
+def test_through_a_loop() -> None:
+    text = f"L:\nv_mov_b32_e32 v2, v9\n{STORE}\n{{}}s_cbranch_scc1 L\ns_endpgm"
+    (finding,) = found(text.format(""))
+    assert (finding.instructions, finding.mend) == ((0, 1), "insert s_wait_xcnt 0 before #0")
+    assert not found(text.format("s_wait_xcnt 0x0\n"))
+
+
+def test_one_path_is_enough() -> None:
+    text = f"{STORE}\ns_cbranch_scc1 L\ns_wait_xcnt 0x0\nL:\nv_mov_b32_e32 v2, 0\ns_endpgm"
+    assert [each.rule for each in found(text)] == ["replay.overwritten"]
+
+
+def test_the_order_of_one_path_is_not_that_of_another() -> None:
+    """On one path the store is older than the load, on the other younger: that the load is over proves nothing."""
+    text = f"""
+    s_cbranch_scc1 L
+    {STORE}
+    global_load_b32 v4, v[6:7], off
+    s_branch M
+    L:
+    global_load_b32 v4, v[6:7], off
+    {STORE}
+    M:
+    s_wait_loadcnt 0x0
+    v_mov_b32_e32 v2, 0
+    s_endpgm
+    """
+    assert [each.rule for each in found(text)] == ["replay.overwritten"]
