@@ -47,11 +47,11 @@ poisoned results and late memory under several seeds, and all bytes must be equa
 def sweep(keep: Path, each: int, share: tuple[int, int], seconds: float) -> None:
     """Judges what the file does not have yet, launch by launch."""
     known = {(row["launch"], row["target"]) for row in read([keep])}
-    pairs = [pair for pair in all_pairs() if pair not in known]
-    random.Random(1).shuffle(pairs)
+    todo = [bench for bench in benches(all_pairs()) if (bench.name, bench.target) not in known]
+    random.Random(1).shuffle(todo)
     started = time.monotonic()
     with keep.open("a") as file:
-        for bench in benches(pairs[share[0] :: share[1]]):
+        for bench in todo[share[0] :: share[1]]:
             fates = [*mutant_fates(bench, each), *edit_fates(bench, 1)]
             file.writelines(json.dumps(fate.to_dict()) + "\n" for fate in fates)
             file.flush()

@@ -7,6 +7,7 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from asmevo.doors.cli import app
@@ -33,3 +34,13 @@ def test_a_folder_without_traces(tmp_path: Path) -> None:
     result = runner.invoke(app, ["timing", "validate", str(tmp_path)])
     assert result.exit_code == 2
     assert "no traces" in result.output
+
+
+@pytest.mark.parametrize("content", [b"", b"not gzip", gzip.compress(b"{}\n"), gzip.compress(b"[1]\n")[:12]])
+def test_a_file_that_is_no_trace(tmp_path: Path, content: bytes) -> None:
+    folder = tmp_path / "gfx1100" / "k"
+    folder.mkdir(parents=True)
+    (folder / "run.jsonl.gz").write_bytes(content)
+    result = runner.invoke(app, ["timing", "validate", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "run.jsonl.gz: no trace" in result.output

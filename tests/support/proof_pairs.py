@@ -163,7 +163,35 @@ EQUAL = {
     ),
 }
 
+MASKED = """v_mov_b32 v2, 0
+v_cmp_lt_u32_e32 vcc, v0, v1
+s_and_saveexec_b64 s[4:5], vcc
+{branch}
+v_add_u32 v2, v0, v3
+{store}
+L:
+s_mov_b64 exec, s[4:5]
+""" + STORE
+
+EQUAL |= {
+    "a branch over code that no lane runs": Pair(
+        MASKED.format(branch="s_cbranch_execz L", store="s_nop 0"), MASKED.format(branch="s_nop 0", store="s_nop 0")
+    ),
+    "a branch over a store that no lane makes": Pair(
+        MASKED.format(branch="s_nop 0", store="global_store_dword v[10:11], v2, off"),
+        MASKED.format(branch="s_cbranch_execz L", store="global_store_dword v[10:11], v2, off"),
+    ),
+}
+
 DIFFERENT = {
+    "a branch over code that some lanes run": Pair(
+        MASKED.format(branch="s_nop 0", store="s_nop 0"),
+        MASKED.format(branch="s_cbranch_execnz L", store="s_nop 0"),
+    ),
+    "a branch over scalar code that counts": Pair(
+        MASKED.format(branch="s_nop 0", store="s_mov_b64 s[4:5], -1"),
+        MASKED.format(branch="s_cbranch_execz L", store="s_mov_b64 s[4:5], -1"),
+    ),
     "wrong factor": _stored("v_mul_lo_u32 v2, v0, 12", "v_lshlrev_b32 v3, 3, v0\nv_lshl_add_u32 v2, v0, 3, v3"),
     "24 bits are not 32": _stored("v_mul_lo_u32 v2, v0, v1", "v_mul_u32_u24 v2, v0, v1"),
     "an average that rounds up": _stored(

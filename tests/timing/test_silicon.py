@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from asmevo.timing.traces import read_trace, replay
+from asmevo.timing.traces import TraceError, read_trace, replay
 from asmevo.timing.validation import Row, compare, kernel_of, trace_files, validate
 
 TRACES = Path(__file__).parent.parent / "data" / "traces"
@@ -88,5 +88,5 @@ def test_a_capture_agrees_with_itself_and_one_moved_issue_is_two_different_gaps(
 def test_a_trace_without_its_code_object_is_named(tmp_path: Path) -> None:
     path = next(iter(trace_files(TRACES / "gfx1200")))
     (tmp_path / path.name).write_bytes(path.read_bytes())
-    with pytest.raises(ValueError, match=r"adb14b1635\.co, the code object of gemm_run0_043c730e_se0"):
+    with pytest.raises(TraceError, match=r"adb14b1635\.co: the code object of gemm_run0_043c730e_se0"):
         list(validate(tmp_path))

@@ -146,24 +146,37 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class _PossiblePart:
-    """Which parts an opcode may play in a sequence row; `clears`: these ends of its priming."""
+    """Which parts an opcode may play in a sequence row; `clears`: these ends of its priming.
+
+    `concerns`: an encoding that touches none of these registers plays none of the parts.
+    """
 
     row: int
+    concerns: int
     consumer: bool
     producer: bool
     primes: bool
     clears: tuple[Selector, ...]
 
 
+_Bundle = tuple[Role | None, int, int]
+
+
 @dataclass(frozen=True, slots=True)
 class _Kind:
     """Rows in which an opcode may play a part, by their place.
 
-    `effects`: what it does to pending sequences, None where that depends on registers or the immediate.
+    `producers` and `consumers` are bundles of wait-state rows that ask the same of an encoding: role, register mask
+    (0: nothing is asked) and rows, one bit each; rows whose selector looks at registers stand in `..._asking`.
+    `horizons` by the rows that an encoding produces for, see Facts. `effects`: what it does to pending sequences,
+    None where that depends on registers or the immediate.
     """
 
-    producers: tuple[int, ...]
-    consumers: tuple[int, ...]
+    producers: tuple[_Bundle, ...]
+    producers_asking: tuple[int, ...]
+    consumers: tuple[_Bundle, ...]
+    consumers_asking: tuple[int, ...]
+    horizons: dict[tuple[int, bool], int]
     parts: tuple[_PossiblePart, ...]
     effects: tuple[tuple[int, Effect | None], ...]
 
@@ -237,7 +250,12 @@ class HazardRules:
         if found is None:
             view = _View(facts.decoded, facts.words, {})
             kind = self._kind(facts.decoded.mnemonic, view.words)
-            parts = [self._part(possible, view) for possible in kind.parts if rows >> possible.row & 1]
+            touched = facts.decoded.reads | facts.decoded.writes
+            parts = [
+                self._part(possible, view)
+                for possible in kind.parts
+                if rows >> possible.row & 1 and (possible.concerns & touched or possible.concerns == ALL_UNITS)
+            ]
             effects = [
                 (row, fixed or self._effect(self.sequences[row], view))
                 for row, fixed in kind.effects
@@ -263,13 +281,12 @@ class HazardRules:
     def _work_out(self, decoded: Decoded) -> Facts:
         view = _View(decoded, self._words(decoded), {})
         kind = self._kind(decoded.mnemonic, view.words)
-        produces = consumes = horizon = 0
-        for bit in kind.producers:
+        produces, consumes = self._rows_of(kind.producers, view), self._rows_of(kind.consumers, view)
+        for bit in kind.producers_asking:
             row = self._rows[bit]
             if self._touches(row.producer, view) and self._plays(row.via, view, producer=True):
                 produces |= 1 << bit
-                horizon = max(horizon, self._wait_states(bit, decoded))
-        for bit in kind.consumers:
+        for bit in kind.consumers_asking:
             row = self._rows[bit]
             if self._touches(row.consumer, view) and self._plays(row.via, view, producer=False):
                 consumes |= 1 << bit
@@ -279,7 +296,7 @@ class HazardRules:
             wait_states=wait_states(decoded),
             produces=produces,
             consumes=consumes,
-            horizon=horizon,
+            horizon=self._horizon(kind, produces, decoded) if produces else 0,
             is_matrix="mfma" in view.words,
             destination=self._role(view, "destination"),
             checked=sum(1 << possible.row for possible in kind.parts if possible.consumer),
@@ -289,15 +306,52 @@ class HazardRules:
             forwarding=self._forwarding(view),
         )
 
+    def _rows_of(self, bundles: tuple[_Bundle, ...], view: _View) -> int:
+        rows = 0
+        for role, mask, bits in bundles:
+            if role is None or self._role(view, role) & mask:
+                rows |= bits
+        return rows
+
+    def _horizon(self, kind: _Kind, produces: int, decoded: Decoded) -> int:
+        key = (produces, _has_eight_bit_source(decoded))
+        found = kind.horizons.get(key)
+        if found is None:
+            found = max(self._wait_states(bit, decoded) for bit in units_of(produces))
+            kind.horizons[key] = found
+        return found
+
+    def _bundled(self, rows: list[int], *, producer: bool) -> tuple[tuple[_Bundle, ...], tuple[int, ...]]:
+        """Rows that ask the same, and those that ask something of their own."""
+        bundles: dict[tuple[Role | None, int], int] = {}
+        asking = []
+        for bit in rows:
+            row = self._rows[bit]
+            selector = row.producer if producer else row.consumer
+            if selector.writes or selector.reads or selector.depctr or selector.counters:
+                asking.append(bit)
+                continue
+            role = None if row.via is None else row.via.produced if producer else row.via.consumed
+            key = (role, 0 if row.via is None else _KINDS[row.via.of])
+            bundles[key] = bundles.get(key, 0) | 1 << bit
+        return tuple((role, mask, bits) for (role, mask), bits in bundles.items()), tuple(asking)
+
     def _kind(self, mnemonic: str, words: frozenset[str]) -> _Kind:
         """Which rows an opcode may play a part in, whatever its registers are."""
         kind = self._kinds.get((mnemonic, words))
         if kind is None:
             rows, sequences = list(enumerate(self._rows)), list(enumerate(self.sequences))
             parts = (self._possible_part(place, mnemonic, words) for place, _ in sequences)
+            producers = [bit for bit, row in rows if self._is_kind(row.producer, mnemonic, words)]
+            consumers = [bit for bit, row in rows if self._is_kind(row.consumer, mnemonic, words)]
+            produced, producers_asking = self._bundled(producers, producer=True)
+            consumed, consumers_asking = self._bundled(consumers, producer=False)
             kind = self._kinds[mnemonic, words] = _Kind(
-                producers=tuple(bit for bit, row in rows if self._is_kind(row.producer, mnemonic, words)),
-                consumers=tuple(bit for bit, row in rows if self._is_kind(row.consumer, mnemonic, words)),
+                producers=produced,
+                producers_asking=producers_asking,
+                consumers=consumed,
+                consumers_asking=consumers_asking,
+                horizons={},
                 parts=tuple(p for p in parts if p.consumer or p.producer or p.primes or p.clears),
                 effects=tuple(
                     (place, self._fixed_effect(row, mnemonic, words))
@@ -322,12 +376,15 @@ class HazardRules:
     def _possible_part(self, place: int, mnemonic: str, words: frozenset[str]) -> _PossiblePart:
         row = self.sequences[place]
         primed = row.primed_by
+        clears = tuple(e for e in (primed.until if primed else ()) if self._is_kind(e, mnemonic, words))
+        named = _KINDS[row.via.of] if row.via is not None and row.via.produced != "hwreg" else ALL_UNITS
         return _PossiblePart(
             row=place,
+            concerns=ALL_UNITS if clears else named | (_KINDS[primed.of] if primed is not None else 0),
             consumer=self._is_kind(row.consumer, mnemonic, words),
             producer=self._is_kind(row.producer, mnemonic, words),
             primes=primed is not None and self._is_kind(primed.by, mnemonic, words),
-            clears=tuple(e for e in (primed.until if primed else ()) if self._is_kind(e, mnemonic, words)),
+            clears=clears,
         )
 
     def _may_affect(self, row: SequenceRow, mnemonic: str, words: frozenset[str]) -> bool:

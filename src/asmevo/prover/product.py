@@ -14,8 +14,9 @@ again, until nothing changes. Then, by induction over the path, every run of one
 the other that makes the same effects and ends if and only if it does: each step between cuts is finite in both.
 
 A version that comes to one of its blocks again before any decision (a loop without an exit, or one whose condition is
-a known number this time) stops there like at a decision. A different number of decisions, a call into the same
-code: whatever is not matched is undecided, with the instruction at which the matching failed.
+a known number this time) stops there like at a decision. Where only one version forks (a branch over code that no lane would run, left out in the
+other), it goes on alone both ways, with what it decided as a fact about the wave. More decisions of one side, a call
+into the same code: whatever is not matched is undecided, with the instruction at which the matching failed.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from asmevo.prover.version import Decision, Leaving, UndecidedError, Version, en
 
 _MOST_ROUNDS = 40  # times that one cut is run; relations settle after three or four
 _MOST_RESTARTS = 3
+_MOST_FORKS_ALONE = 3  # in a row, by either version
 _SEEDS = (1, 2, 3)
 
 
@@ -244,10 +246,50 @@ class Product:
         for side, version in enumerate(self.versions):
             state = self._start(cut, side)
             stretches.append(_Stretch(state, version.run(cut.blocks[side], state)))
-        first, second = stretches
-        self._compare_effects(first, second)
-        self._compare_loads(first, second)
-        self._follow(cut, first, second)
+        self._match(cut, stretches[0], stretches[1], 1)
+
+    def _match(self, cut: Cut, first: _Stretch, second: _Stretch, path: int) -> None:
+        """Compares two stretches, or goes on with one of them alone where only it has come to a fork.
+
+        `path` numbers the way through the forks that were taken alone, from 1 on; what they decided is known
+        to `equality` then.
+        """
+        alone = self._forks_alone(first, second)
+        if alone is None or path >= 1 << _MOST_FORKS_ALONE:
+            self._compare_effects(first, second)
+            self._compare_loads(first, second)
+            self._follow(cut, first, second, path)
+            return
+        stretch = (first, second)[alone]
+        condition = stretch.decision.condition
+        assert condition is not None
+        outer = self.equality
+        for outcome, known in enumerate((condition, self.build.negated(condition))):
+            decided = self.build.both(outer.path, known)
+            if decided.op == "const" and not decided.value:
+                continue
+            self.equality = Equality(self.build, self.budget, decided)
+            state = stretch.state.copy()
+            further = _Stretch(state, self.versions[alone].run(stretch.decision.goals[outcome], state))
+            pair = (further, second) if alone == 0 else (first, further)
+            self._match(cut, *pair, 2 * path + outcome)
+            outer.models += self.equality.models
+        self.equality = outer
+
+    def _forks_alone(self, first: _Stretch, second: _Stretch) -> int | None:
+        """Which of the two comes to a fork that the other one does not come to; None if they agree."""
+        one, other = first.decision, second.decision
+        if one.kind is not Leaving.FORKS:
+            return 1 if other.kind is Leaving.FORKS else None
+        if other.kind is not Leaving.FORKS:
+            return 0
+        assert one.condition is not None
+        assert other.condition is not None
+        same = self.equality.same(one.condition, other.condition) is True
+        if same or self.equality.same(one.condition, self.build.negated(other.condition)) is True:
+            return None
+        # The one with more code before its fork has passed the place where the other one forks.
+        return 0 if len(first.state.effects) <= len(second.state.effects) else 1
 
     def _place(self, cut: Cut) -> str:
         first = self.before.blocks[cut.blocks[0]].instructions[:1]
@@ -256,7 +298,7 @@ class Product:
     # --- what must be equal ---------------------------------------------------------------------------------
 
     def _compare_effects(self, first: _Stretch, second: _Stretch) -> None:
-        mine, theirs = first.state.effects, second.state.effects
+        mine, theirs = self._happening(first.state.effects), self._happening(second.state.effects)
         for place, effect in enumerate(mine):
             other = theirs[place] if place < len(theirs) else None
             if other is None:
@@ -273,6 +315,12 @@ class Product:
         if first.state.controls != second.state.controls:
             last = [each for each in (first.decision.instruction, second.decision.instruction) if each is not None]
             raise UndecidedError("the control instructions (priority and the like) are not the same", *last)
+
+    def _happening(self, effects: list[Effect]) -> list[Effect]:
+        """The effects without those that no lane makes on this path."""
+        if self.equality.path is self.build.true:
+            return effects
+        return [effect for effect in effects if not self.equality.never_happens(effect.term)]
 
     def _difference(self, effect: Effect, other: Effect) -> str:
         mine, theirs = effect.instruction, other.instruction
@@ -295,6 +343,8 @@ class Product:
         for piece in second.state.loads:
             key = (piece.space, piece.size, piece.address.id, piece.condition.id)
             if exact.get(key, -1) >= piece.behind or piece.space == LDS:
+                continue
+            if self.equality.same(piece.condition, self.build.false) is True:
                 continue
             if not any(self._covers(mine, piece) for mine in known.get((piece.space, piece.size), [])):
                 where = piece.instruction
@@ -324,7 +374,7 @@ class Product:
 
     # --- decisions ------------------------------------------------------------------------------------------
 
-    def _follow(self, cut: Cut, first: _Stretch, second: _Stretch) -> None:
+    def _follow(self, cut: Cut, first: _Stretch, second: _Stretch, path: int) -> None:
         one, other = first.decision, second.decision
         blamed = [each for each in (one.instruction, other.instruction) if each is not None]
         if one.kind is not other.kind:
@@ -334,18 +384,18 @@ class Product:
             case Leaving.ENDS:
                 return
             case Leaving.FORKS:
-                self._fork(cut, first, second, blamed)
+                self._fork(cut, first, second, path, blamed)
             case Leaving.REPEATS:
-                self._go_on(cut, 0, (one.goals[0], other.goals[0]), first, second)
+                self._go_on(cut, 2 * path, (one.goals[0], other.goals[0]), first, second)
             case Leaving.LEAVES:
                 if one.condition is not None or other.condition is not None:
                     self._same_goal(one, other, blamed)
                 self._equal_registers(first, second)
                 if one.goals or other.goals:
-                    self._go_on(cut, 0, (one.goals[0], other.goals[0]), first, second)
+                    self._go_on(cut, 2 * path, (one.goals[0], other.goals[0]), first, second)
             case Leaving.CALLS | Leaving.TRAPS:
                 self._equal_registers(first, second)
-                self._return(cut, first, second)
+                self._return(cut, first, second, path)
 
     def _same_goal(self, one: Decision, other: Decision, blamed: list[Instruction]) -> None:
         same = one.condition is not None and other.condition is not None and len(one.goals) == len(other.goals)
@@ -355,7 +405,9 @@ class Product:
         if self.equality.same(one.condition, other.condition) is not True:  # type: ignore[arg-type]
             raise UndecidedError("control leaves for different places", *blamed)
 
-    def _fork(self, cut: Cut, first: _Stretch, second: _Stretch, blamed: list[Instruction]) -> None:
+    def _fork(
+        self, cut: Cut, first: _Stretch, second: _Stretch, path: int, blamed: list[Instruction]
+    ) -> None:
         mine, theirs = first.decision.condition, second.decision.condition
         assert mine is not None
         assert theirs is not None
@@ -367,13 +419,13 @@ class Product:
                 raise UndecidedError(words, *blamed)
             goals = goals[::-1]
         for outcome, pair in enumerate(zip(first.decision.goals, goals, strict=True)):
-            self._go_on(cut, outcome, pair, first, second)
+            self._go_on(cut, 2 * path + outcome, pair, first, second)
 
     def _go_on(self, cut: Cut, outcome: int, goals: tuple[int, int], first: _Stretch, second: _Stretch) -> None:
         following = self._cut(goals)
         self._arrive(following, (cut.number, outcome), self._arrival(following, first.state, second.state))
 
-    def _return(self, cut: Cut, first: _Stretch, second: _Stretch) -> None:
+    def _return(self, cut: Cut, first: _Stretch, second: _Stretch, path: int) -> None:
         goals = (first.decision.goals[0], second.decision.goals[0])
         blocks = (len(self.before.blocks), len(self.after.blocks))
         if goals[0] >= blocks[0] or goals[1] >= blocks[1]:
@@ -393,7 +445,7 @@ class Product:
                 space: self.build.terms.symbol(("memory", cut.number, "call", space), 0, False) for space in SPACES
             }
             arrival = Arrival(values, spaces)
-        self._arrive(following, (cut.number, 0), arrival)
+        self._arrive(following, (cut.number, 2 * path), arrival)
 
     def _arrival(self, cut: Cut, first: State, second: State) -> Arrival:
         values: dict[Item, Term] = {}
@@ -420,7 +472,7 @@ class Product:
             marks.setdefault(mark, term)
         found = tuple(strange.values())
         for item, mark in zip(strange, self._marks(found), strict=True):
-            partner = marks.get(mark)
+            partner = marks.get(mark) or values.get((0, item[1]))
             given = enabled if cut.in_enabled_lanes_only(item) else None
             if partner is not None and self.equality.same(partner, values[item], given) is True:
                 values[item] = partner

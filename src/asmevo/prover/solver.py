@@ -67,15 +67,19 @@ class Budget:
 class Equality:
     """Decides whether terms are equal; remembers what it found."""
 
-    def __init__(self, build: Builder, budget: Budget) -> None:
+    def __init__(self, build: Builder, budget: Budget, path: Term | None = None) -> None:
+        """`path` is a condition of the wave (not of a lane) that holds wherever this is asked."""
+        assert path is None or not path.varies
         self.build = build
         self.budget = budget
+        self.path = build.true if path is None else path
         self.models: list[dict[Term, int]] = []
         self._known: dict[tuple[int, int, int], bool | None] = {}
         self._names: dict[int, Term] = {}
 
     def same(self, a: Term, b: Term, given: Term | None = None) -> bool | None:
         """Whether a equals b (in lanes where the 1-bit `given` holds); None if it could not be decided."""
+        a, b = self.name_of(a), self.name_of(b)
         if a is b:
             return True
         if a.bits != b.bits:
@@ -111,6 +115,17 @@ class Equality:
         self._names[max(a.id, b.id)] = self.name_of(min(a, b, key=lambda term: term.id))
         return True
 
+    def never_happens(self, effect: Term) -> bool:
+        """Whether no lane takes part in an access; then memory is what it was before."""
+        assert isinstance(effect.data, tuple)
+        _, _, place, spaces = effect.data
+        if place < 0 or self.same(effect.args[place], self.build.false) is not True:
+            return False
+        for number, space in enumerate(spaces):
+            behind = self.build.terms.make("memory", 0, (effect,), ("after", space), False)
+            self._names[behind.id] = self.name_of(effect.args[number])
+        return True
+
     def name_of(self, term: Term) -> Term:
         """The term that stands for all that were proved equal to it."""
         while term.id in self._names:
@@ -128,12 +143,12 @@ class Equality:
 
     def _sampled_apart(self, a: Term, b: Term, given: Term | None) -> bool:
         """Numbers show a difference; not to be trusted where operations share a name."""
-        roots = (a, b, given or self.build.true)
+        roots = (a, b, given or self.build.true, self.path)
         if self._names and any(term.id in self._names for term in subterms(roots, in_this_lane=True)):
             return False
         for seed in _SEEDS:
-            first, second, holds = sample(self.build, roots, seed)
-            if holds and first != second:
+            first, second, holds, on_path = sample(self.build, roots, seed)
+            if holds and on_path and first != second:
                 return True
         return False
 
@@ -143,7 +158,7 @@ class Equality:
             return None
         self.budget.questions += 1
         query = _Query(self.build, self.name_of)
-        formula = [query.different(a, b)]
+        formula = [query.different(a, b), query.holds(self.path)]
         if given is not None:
             formula.append(query.holds(given))
         answer, model = query.solve(formula, seconds)

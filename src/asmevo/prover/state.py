@@ -56,6 +56,18 @@ class State:
     loads: list[LoadPiece] = field(default_factory=list)
     controls: list[Term] = field(default_factory=list)
 
+    def copy(self) -> State:
+        """The same state, to go on with in another way."""
+        return State(
+            self.initial,
+            dict(self.units),
+            dict(self.memory),
+            list(self.effects),
+            Counter(self.changes),
+            list(self.loads),
+            list(self.controls),
+        )
+
     def unit(self, unit: int) -> Term:
         """The value of a register unit."""
         found = self.units.get(unit)

@@ -50,8 +50,11 @@ class KernelRows:
 
     @property
     def floor(self) -> Floor | None:
-        """How far two runs of the kernel agree."""
-        return next((row.floor for row in self.rows if row.floor is not None), None)
+        """How far two runs of the kernel agree, over all pairs of runs."""
+        known = [row.floor for row in self.rows if row.floor is not None]
+        if not known:
+            return None
+        return Floor(sum(f.gaps for f in known), sum(f.exact for f in known), sum(f.close for f in known))
 
 
 def by_kernel(rows: Iterable[Row]) -> list[KernelRows]:

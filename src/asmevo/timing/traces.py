@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from asmevo.program import ProgramError
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Kernel
 from asmevo.timing.estimate import machine_for
@@ -71,6 +73,10 @@ class Trace:
     waves: tuple[TracedWave, ...]
 
 
+class TraceError(ProgramError):
+    """A file is no trace, or its code object is missing or another one."""
+
+
 @dataclass(slots=True)
 class Agreement:
     """Issue gaps compared: all, exactly predicted, and within one clock unit; `misses` by what preceded what.
@@ -97,14 +103,17 @@ class Agreement:
 
 
 def read_trace(path: Path) -> Trace:
-    """Reads one trace file. Raises ValueError or KeyError if it is none."""
-    with gzip.open(path, "rt") as file:
-        lines = [json.loads(line) for line in file]
-    head, rest = lines[0], lines[1:]
-    return Trace(
-        head["target"], head["kernel"], head["run"], f"{head['source_commit']} se{head['se']}",
-        head["object"], head["entry_pc"], head["cycle_unit"], tuple(map(_traced_wave, rest)),
-    )  # fmt: skip
+    """Reads one trace file. Raises TraceError if it is none."""
+    try:
+        with gzip.open(path, "rt") as file:
+            lines = [json.loads(line) for line in file]
+        head, rest = lines[0], lines[1:]
+        return Trace(
+            head["target"], head["kernel"], head["run"], f"{head['source_commit']} se{head['se']}",
+            head["object"], head["entry_pc"], head["cycle_unit"], tuple(map(_traced_wave, rest)),
+        )  # fmt: skip
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        raise TraceError(str(path), f"no trace ({error.__class__.__name__}: {error})") from error
 
 
 def _traced_wave(line: dict[str, Any]) -> TracedWave:

@@ -17,7 +17,7 @@ from typing import Any
 from asmevo.program.codeobject import CodeObject
 from asmevo.program.kernel import Kernel
 from asmevo.program.reading import read_kernels
-from asmevo.timing.traces import FETCH_MISS, Agreement, Trace, TracedWave, read_trace, replay
+from asmevo.timing.traces import FETCH_MISS, Agreement, Trace, TracedWave, TraceError, read_trace, replay
 
 _WORST = 10
 _WAITS = ("s_wait", "s_barrier")
@@ -106,17 +106,17 @@ def kernel_of(trace: Trace, folder: Path) -> Kernel:
     """
     path = folder / trace.code_object
     if not path.is_file():
-        raise ValueError(f"{path.name}, the code object of {trace.run}, is not beside the trace")
+        raise TraceError(str(path), f"the code object of {trace.run} is not beside the trace")
     for kernel in read_kernels(CodeObject(path.read_bytes(), path.name)):
         if kernel.address <= trace.entry < kernel.address + kernel.size:
             return kernel
-    raise ValueError(f"{path.name} has no kernel at {trace.entry:#x}, where {trace.run} starts")
+    raise TraceError(str(path), f"no kernel at {trace.entry:#x}, where {trace.run} starts")
 
 
 def validate(root: Path) -> Iterator[Row]:
     """One row for each trace under `root`, directory by directory.
 
-    Raises ValueError or KeyError for a file that is no trace or has no code object.
+    Raises TraceError for a file that is no trace or has no code object.
     """
     for folder in sorted({path.parent for path in trace_files(root)}):
         traces = [read_trace(path) for path in trace_files(folder) if path.parent == folder]
