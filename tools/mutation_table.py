@@ -41,6 +41,7 @@ A mutant is killed by **check** if `check_kernel` has an error or warning that i
 does not accept it (refuted or undecided: a gate fails closed). What survives all three must be equivalent. That is
 shown by what shares nothing with them: the emulator runs it beside the original, with the manifest's data, fuzzed data,
 poisoned results and late memory under several seeds, and all bytes must be equal; the wait simulator walks its paths.
+No-ops are the exception: the emulator knows no hazards, so a survivor among them is open, not shown.
 """
 
 

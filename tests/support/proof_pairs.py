@@ -110,7 +110,9 @@ EQUAL = {
     ),
     "a rotated loop": Pair(
         LOOP.format(outside="s_nop 0", inside="v_add_u32 v3, s4, v0\nv_xor_b32 v2, v2, v3"),
-        LOOP.format(outside="v_add_u32 v3, s4, v0", inside="v_xor_b32 v2, v2, v3\ns_add_u32 s6, s4, 1\nv_add_u32 v3, s6, v0"),
+        LOOP.format(
+            outside="v_add_u32 v3, s4, v0", inside="v_xor_b32 v2, v2, v3\ns_add_u32 s6, s4, 1\nv_add_u32 v3, s6, v0"
+        ),
     ),
     "renamed across blocks": Pair(
         "v_add_u32 v3, v0, v1\ns_mul_i32 s6, s2, s3\ns_cbranch_scc1 L\nv_add_u32 v3, 5, v3\nL:\n"
@@ -148,7 +150,8 @@ EQUAL = {
         "v_mov_b32 v3, s4\nv_readfirstlane_b32 s6, v3\nv_mov_b32 v2, s6", "v_mov_b32 v2, s4"
     ),
     "wave32 compare and select": Pair(
-        "v_cmp_lt_u32_e32 vcc_lo, v0, v1\nv_cndmask_b32_e32 v2, v1, v0, vcc_lo\nglobal_store_b32 v[8:9], v2, off\ns_endpgm",
+        "v_cmp_lt_u32_e32 vcc_lo, v0, v1\nv_cndmask_b32_e32 v2, v1, v0, vcc_lo\n"
+        "global_store_b32 v[8:9], v2, off\ns_endpgm",
         "v_min_u32_e32 v2, v0, v1\nglobal_store_b32 v[8:9], v2, off\ns_endpgm",
         "gfx1100",
     ),

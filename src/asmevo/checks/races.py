@@ -24,12 +24,18 @@ _LDS_READ = int(Mark.LDS_READ)
 
 def check_races(kernel: Kernel) -> tuple[Finding, ...]:
     """All findings about LDS shared by the waves of a workgroup."""
+    return findings_of(WaitAnalysis(kernel))
+
+
+def findings_of(analysis: WaitAnalysis) -> tuple[Finding, ...]:
+    """The same for an analysis of the waits that is there already."""
+    kernel = analysis.kernel
     if not any(writes_lds(each.decoded) for each in kernel.instructions) or not has_several_waves(kernel):
         return ()
     races = lds_races(kernel)
     sure = [race for race in races if not _is_doubtful(race)]
     doubtful = [race for race in races if _is_doubtful(race)][:1]  # one stands for all of its kind
-    return (*(_race(kernel, race) for race in sure + doubtful), *_reads_at_barriers(WaitAnalysis(kernel)))
+    return (*(_race(kernel, race) for race in sure + doubtful), *_reads_at_barriers(analysis))
 
 
 def _is_doubtful(race: Race) -> bool:
@@ -60,13 +66,16 @@ def _race(kernel: Kernel, race: Race) -> Finding:
 
 def _reads_at_barriers(analysis: WaitAnalysis) -> Iterator[Finding]:
     kernel = analysis.kernel
-    for block in range(len(kernel.blocks)):
-        for instruction, _, state in analysis.state_before_each(block):
+    for block in kernel.blocks:
+        if not any(is_release_barrier(each.decoded) for each in block.instructions):
+            continue
+        for instruction, _, state in analysis.state_before_each(block.index):
             if is_release_barrier(instruction.decoded):
                 reads = analysis.under_way(state, _LDS_READ)
-                writer = _write_behind(analysis, block, instruction) if reads else None
+                writer = _write_behind(analysis, block.index, instruction) if reads else None
                 if writer is not None:
-                    yield _read_at_barrier(analysis, block, instruction, kernel.by_id[reads[-1]], writer, len(reads))
+                    last = kernel.by_id[reads[-1]]
+                    yield _read_at_barrier(analysis, block.index, instruction, last, writer, len(reads))
 
 
 def _read_at_barrier(

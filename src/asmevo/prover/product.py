@@ -13,10 +13,11 @@ The successors are cuts in their turn, with the values there as an arrival. A cu
 again, until nothing changes. Then, by induction over the path, every run of one version is matched by a run of
 the other that makes the same effects and ends if and only if it does: each step between cuts is finite in both.
 
-A version that comes to one of its blocks again before any decision (a loop without an exit, or one whose condition is
-a known number this time) stops there like at a decision. Where only one version forks (a branch over code that no lane would run, left out in the
-other), it goes on alone both ways, with what it decided as a fact about the wave. More decisions of one side, a call
-into the same code: whatever is not matched is undecided, with the instruction at which the matching failed.
+A version that comes to one of its blocks again before any decision (a loop without an exit, or one whose condition
+is a known number this time) stops there like at a decision. Where only one version forks (a branch over code that no
+lane would run, left out in the other), it goes on alone both ways, with what it decided as a fact about the wave.
+More decisions of one side, a call into the same code: whatever is not matched is undecided, with the instruction at
+which the matching failed.
 """
 
 from __future__ import annotations
@@ -269,12 +270,14 @@ class Product:
             if decided.op == "const" and not decided.value:
                 continue
             self.equality = Equality(self.build, self.budget, decided)
-            state = stretch.state.copy()
-            further = _Stretch(state, self.versions[alone].run(stretch.decision.goals[outcome], state))
-            pair = (further, second) if alone == 0 else (first, further)
-            self._match(cut, *pair, 2 * path + outcome)
-            outer.models += self.equality.models
-        self.equality = outer
+            try:
+                state = stretch.state.copy()
+                further = _Stretch(state, self.versions[alone].run(stretch.decision.goals[outcome], state))
+                pair = (further, second) if alone == 0 else (first, further)
+                self._match(cut, *pair, 2 * path + outcome)
+            finally:
+                outer.models += self.equality.models
+                self.equality = outer
 
     def _forks_alone(self, first: _Stretch, second: _Stretch) -> int | None:
         """Which of the two comes to a fork that the other one does not come to; None if they agree."""
