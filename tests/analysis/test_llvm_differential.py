@@ -34,7 +34,9 @@ def tool() -> Any:
     return compare, reasons, vocabulary
 
 
-TARGETS = "gfx803 gfx906 gfx908 gfx90a gfx942 gfx950 gfx1010 gfx1030 gfx1100 gfx1200 gfx1250".split()
+TARGETS = [
+    "gfx803", "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1010", "gfx1030", "gfx1100", "gfx1200", "gfx1250",
+]  # fmt: skip
 
 
 def unexplained(tool: Any, disagreements: Any) -> list[str]:

@@ -89,7 +89,8 @@ def test_code_without_metadata_speaks_of_several_waves_by_a_barrier() -> None:
 def test_the_next_round_must_not_overwrite_what_is_being_read() -> None:
     found = races(LOOP.format(behind_read=""))
     assert [(each.rule, each.severity) for each in found] == [("races.write-after-read", Severity.WARNING)]
-    assert "ds_write_b32" in found[0].message and "with ds_read_b32" in found[0].message
+    assert "ds_write_b32" in found[0].message
+    assert "with ds_read_b32" in found[0].message
     assert not races(LOOP.format(behind_read="s_barrier"))
 
 

@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 
 from elftools.elf.elffile import ELFFile
@@ -41,11 +41,12 @@ _OPCODE = re.compile(r"\b([A-Z][A-Z0-9]*_\w+)\b")
 
 @dataclass(frozen=True)
 class Sample:
-    """Instructions in machine IR, their kinds, and the target."""
+    """Instructions in machine IR, their kinds, and the target; `is_loop`: they are the body of a loop."""
 
     target: str
     kinds: tuple[str, ...]
     lines: tuple[str, ...]
+    is_loop: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,13 @@ def sequence_samples(target: str, count: int, seed: int) -> list[Sample]:
     """Three to five vector and scalar ALU instructions, for hazards that need more than two."""
     rng = random.Random(f"{target} sequences {seed}")
     return [_sample(target, rng.choices(words(target, ALU), k=rng.randint(3, 5)), rng) for _ in range(count)]
+
+
+def loop_samples(target: str, count: int, seed: int) -> list[Sample]:
+    """Two to five vector and scalar ALU instructions in a loop, so that the last may stand before the first."""
+    rng = random.Random(f"{target} loops {seed}")
+    bodies = [_sample(target, rng.choices(words(target, ALU), k=rng.randint(2, 5)), rng) for _ in range(count)]
+    return [replace(body, is_loop=True) for body in bodies]
 
 
 def wait_samples(target: str, count: int, seed: int) -> list[Sample]:
@@ -210,7 +218,7 @@ def _new_lines(lines: list[str], sample: Sample) -> list[str]:
     new = []
     for line in lines:
         opcode = _OPCODE.search(line.split(" = ")[-1])
-        if opcode is None or opcode[1] == "S_ENDPGM":
+        if opcode is None or opcode[1] in ("S_ENDPGM", "S_CBRANCH_SCC1"):
             continue
         if opcode[1] in left:
             left.remove(opcode[1])
@@ -225,8 +233,12 @@ def _module(samples: list[Sample]) -> str:
 
 
 def _function(number: int, sample: Sample) -> str:
-    body = "".join(f"    {line}\n" for line in (*sample.lines, "S_ENDPGM 0"))
-    return f"---\nname: f{number}\nmachineFunctionInfo:\n  isEntryFunction: true\nbody: |\n  bb.0:\n{body}...\n"
+    body = "".join(f"    {line}\n" for line in sample.lines)
+    if sample.is_loop:
+        head = "    successors: %bb.1\n  bb.1:\n    successors: %bb.1, %bb.2\n"
+        body = f"{head}{body}    S_CBRANCH_SCC1 %bb.1, implicit $scc\n  bb.2:\n"
+    head = f"---\nname: f{number}\nmachineFunctionInfo:\n  isEntryFunction: true\nbody: |\n  bb.0:\n"
+    return f"{head}{body}    S_ENDPGM 0\n...\n"
 
 
 def _llc(samples: list[Sample], *options: str) -> bytes:
@@ -253,7 +265,14 @@ def _kernels(samples: list[Sample], target: Target) -> Iterator[Kernel]:
     context = DecodingContext(target, target.default_wave_size)
     descriptor = KernelDescriptor.from_bytes(bytes(64))
     for number, sample in enumerate(samples):
-        start = symbols[f"f{number}"]
-        decoded = decode_code(text[start : start + 16 * (len(sample.lines) + 1)], context)[: len(sample.lines) + 1]
+        start, count = symbols[f"f{number}"], len(sample.lines) + 1 + sample.is_loop
+        decoded = decode_code(text[start : start + 16 * count], context)[:count]
         instructions = tuple(Instruction(place, each) for place, each in enumerate(decoded))
-        yield Kernel("f", target, target.default_wave_size, (Block(0, (), instructions),), 0, 0, descriptor)
+        yield Kernel("f", target, target.default_wave_size, _blocks(instructions, sample.is_loop), 0, 0, descriptor)
+
+
+def _blocks(instructions: tuple[Instruction, ...], is_loop: bool) -> tuple[Block, ...]:
+    if not is_loop:
+        return (Block(0, (), instructions),)
+    *body, branch, end = instructions
+    return Block(0, ("L",), (*body, replace(branch, target="L"))), Block(1, (), (end,))
