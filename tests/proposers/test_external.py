@@ -7,6 +7,7 @@ import re
 import shlex
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -91,13 +92,15 @@ HOSTILE = {
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_a_hostile_one_costs_its_time_slice_only(kind: str) -> None:
     kernel = written("s_nop 0\ns_waitcnt vmcnt(0)\ns_endpgm")
-    proposer = command_proposer(_line(kind), LIMITS)
+    # Filling memory up to its limit takes time on a busy machine; it must not be the clock that ends it.
+    limits = replace(LIMITS, seconds=20.0) if kind == "memory" else LIMITS
+    proposer = command_proposer(_line(kind), limits)
     started = time.monotonic()
     scripts = proposer.propose(Facts(kernel))
     heard: list[EditScript] = []
     with pytest.raises(ProposerError, match=HOSTILE[kind]) as caught:
         heard.extend(scripts)
-    assert time.monotonic() - started < LIMITS.seconds + 1.5
+    assert time.monotonic() - started < limits.seconds + 1.5
     assert "\n" not in str(caught.value)
     assert len(heard) in ((0,) if kind != "endless scripts" else (50,))
 
