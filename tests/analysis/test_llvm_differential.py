@@ -56,6 +56,12 @@ def test_hazards_of_random_sequences(tool: Any, target: str) -> None:
     assert unexplained(tool, compare.hazard_disagreements(compare.sequence_samples(target, 150, SEED))) == []
 
 
+@pytest.mark.parametrize("target", ["gfx1010", "gfx1100", "gfx1200", "gfx1250"])
+def test_hazards_through_random_loops(tool: Any, target: str) -> None:
+    compare = tool[0]
+    assert unexplained(tool, compare.hazard_disagreements(compare.loop_samples(target, 150, SEED))) == []
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_waits_of_random_sequences(tool: Any, target: str) -> None:
     compare = tool[0]

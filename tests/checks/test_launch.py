@@ -103,6 +103,16 @@ def test_a_required_size_beyond_the_largest() -> None:
     assert not found(fits, "resources/required-size")
 
 
+def test_more_code_fetched_ahead_than_there_is() -> None:
+    (finding,) = found(kernel("s_endpgm", "gfx1100", {"inst_pref_size": 3}), "resources/prefetch")
+    assert finding.message == (
+        "the descriptor has 3 cache lines of code fetched ahead, the code has 1 (4 bytes): the last 2 lie behind its "
+        "end and must be mapped"
+    )
+    assert not found(kernel("s_endpgm", "gfx1100", {"inst_pref_size": 1}), "resources/prefetch")
+    assert not found(kernel("s_nop 0\n" * 32 + "s_endpgm", "gfx1200", {"inst_pref_size": 2}), "resources/prefetch")
+
+
 SKIPPED = "v_cmp_gt_u32_e32 vcc, 64, {}\n{}s_cbranch_{} L\ns_barrier\nL:\ns_endpgm"
 
 

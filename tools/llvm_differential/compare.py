@@ -179,31 +179,45 @@ def _their_waits(lines: list[str], sample: Sample, target: Target) -> dict[str, 
 
 
 def _our_waits(kernel: Kernel) -> dict[str, int]:
-    analysis = WaitAnalysis(kernel)
+    """What we ask for anywhere; where there is an xcnt with each wait put in before the next is asked for."""
     waits: dict[str, int] = {}
-    before: dict[int, dict[str, int]] = {}
-    for hazard in analysis.hazards:
-        counter = analysis.lanes.lanes[hazard.lane].counter
-        for table in (waits, before.setdefault(hazard.consumer, {})):
-            table[counter] = min(table.get(counter, hazard.age), hazard.age)
-    if "xcnt" not in kernel.target.wait.counters:
-        return waits
-    for replay in replay_hazards(_with_waits(kernel, before)):
+    step_by_step = "xcnt" in kernel.target.wait.counters
+    asked = _asked_waits(kernel)
+    while asked:
+        first = min(asked)
+        for table in [asked[first]] if step_by_step else asked.values():
+            for counter, value in table.items():
+                waits[counter] = min(waits.get(counter, value), value)
+        if not step_by_step:
+            return waits
+        kernel = _with_waits(kernel, first, asked[first])
+        asked = _asked_waits(kernel)
+    for replay in replay_hazards(kernel):
         if replay.needed is not None:
             waits["xcnt"] = min(waits.get("xcnt", replay.needed), replay.needed)
     return waits
 
 
-def _with_waits(kernel: Kernel, before: dict[int, dict[str, int]]) -> Kernel:
-    """The kernel with waits in front of instructions, one for each counter."""
+def _asked_waits(kernel: Kernel) -> dict[int, dict[str, int]]:
+    """The waits that are missing, by the instruction that needs them."""
+    analysis = WaitAnalysis(kernel)
+    before: dict[int, dict[str, int]] = {}
+    for hazard in analysis.hazards:
+        table = before.setdefault(hazard.consumer, {})
+        counter = analysis.lanes.lanes[hazard.lane].counter
+        table[counter] = min(table.get(counter, hazard.age), hazard.age)
+    return before
+
+
+def _with_waits(kernel: Kernel, place: int, waits: dict[str, int]) -> Kernel:
+    """The kernel with waits in front of an instruction, one for each counter."""
     (block,) = kernel.blocks
-    instructions: list[Instruction] = []
-    for instruction in block.instructions:
-        for counter, value in before.get(instruction.id, {}).items():
-            (decoded,) = decode_code(_wait_code(kernel.target, counter, value), kernel.context)
-            instructions.append(Instruction(_FIRST_WAIT + len(instructions), decoded))
-        instructions.append(instruction)
-    return kernel.with_blocks((Block(0, (), tuple(instructions)),))
+    at = next(index for index, each in enumerate(block.instructions) if each.id == place)
+    new = []
+    for counter, value in waits.items():
+        (decoded,) = decode_code(_wait_code(kernel.target, counter, value), kernel.context)
+        new.append(Instruction(_FIRST_WAIT + len(block.instructions) + len(new), decoded))
+    return kernel.with_blocks((Block(0, (), (*block.instructions[:at], *new, *block.instructions[at:])),))
 
 
 def _wait_code(target: Target, counter: str, value: int) -> bytes:

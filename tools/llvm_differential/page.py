@@ -16,6 +16,7 @@ from compare import (
     available,
     hazard_disagreements,
     hazard_samples,
+    loop_samples,
     sequence_samples,
     wait_disagreements,
     wait_samples,
@@ -30,8 +31,8 @@ _HEAD = """# Hazards and waits: asmevo and LLVM
 Written by `tools/llvm_differential/page.py`; do not edit. Random instructions go through the passes
 `post-RA-hazard-rec`, `amdgpu-wait-sgpr-hazards` and `si-insert-waitcnts` of LLVM {version} and through asmevo's own
 analyses. For hazards a sample is a pair of instructions with up to three others between, or, where hazards need more
-than two, three to five ALU instructions; for waits up to four memory instructions and one more. Compared are the
-wait states, the need for another instruction, and the value of every wait counter.
+than two, up to five ALU instructions in a row or as the body of a loop; for waits up to four memory instructions and
+one more. Compared are the wait states, the need for another instruction, and the value of every wait counter.
 `tests/analysis/test_llvm_differential.py` does the same with fewer samples and fails at a disagreement that has no
 reason here.
 
@@ -59,6 +60,7 @@ def _all(samples: int) -> Iterator[tuple[str, str, Iterator[Disagreement]]]:
         yield target, "hazards of pairs", hazard_disagreements(hazard_samples(target, samples, _SEED))
         if target in RDNA:
             yield target, "hazards of sequences", hazard_disagreements(sequence_samples(target, samples, _SEED))
+            yield target, "hazards of loops", hazard_disagreements(loop_samples(target, samples, _SEED))
         yield target, "waits", wait_disagreements(wait_samples(target, samples, _SEED))
 
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Reason(BaseModel):
-    """A row of reasons.yaml; `targets` empty means all."""
+    """A row of reasons.yaml; `targets` empty means all. `rules`, if given: ours that ask, and no others may."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -22,6 +22,7 @@ class Reason(BaseModel):
     stricter: Literal["llvm", "asmevo", "both", "any"]
     involves: tuple[str, ...]
     targets: tuple[str, ...]
+    rules: tuple[str, ...] = ()
     reason: str
 
     def fits(self, disagreement: Disagreement) -> bool:
@@ -32,6 +33,7 @@ class Reason(BaseModel):
             self.subject == disagreement.subject
             and self.stricter in ("any", disagreement.stricter)
             and (not self.targets or disagreement.sample.target in self.targets)
+            and (not self.rules or set(disagreement.rules) == set(self.rules))
             and all(sum(kind.startswith(part) for kind in kinds) >= count for part, count in needed.items())
         )
 

@@ -52,6 +52,14 @@ _VECTOR = (
     Word("first lane", TARGETS, f"{{s}} = V_READFIRSTLANE_B32 {{v}}, {_E}"),
     Word("read lane", TARGETS, "{s} = V_READLANE_B32 {v}, {s}"),
     Word("DPP", TARGETS, f"{{v}} = V_MOV_B32_dpp {{same}}, {{v}}, 0, 15, 15, 0, {_E}"),
+    Word(
+        "divide step",
+        TARGETS,
+        f"{{v}} = V_DIV_FMAS_F32_e64 0, {{v}}, 0, {{v}}, 0, {{v}}, 0, 0, implicit $mode, implicit $vcc, {_E}",
+    ),
+    Word("VALU, 64 bits", TARGETS, f"{{v2}} = V_FMA_F64_e64 0, {{v2}}, 0, {{v2}}, 0, {{v2}}, 0, 0, {_M}"),
+    Word("write lane", TARGETS, "{v} = V_WRITELANE_B32 0, {s}, {same}"),
+    Word("lanes of 16", RDNA, f"{{v}} = V_PERMLANE16_B32_e64 0, {{v}}, 0, {{s}}, 0, {{s}}, {{same}}, 0, {_E}"),
     Word("compare to EXEC", RDNA, f"V_CMPX_EQ_U32_nosdst_e32 {{v}}, {{v}}, implicit-def $exec, {_E}"),
     Word("compare to EXEC", GCN, f"V_CMPX_EQ_U32_e32 {{v}}, {{v}}, implicit-def $vcc, implicit-def $exec, {_E}"),
 )
@@ -67,6 +75,8 @@ _MATRIX = (
         _MFMA,
         f"{{v4}} = V_MFMA_F32_16X16X16F16_vgprcd_e64 {{v2}}, {{v2}}, {{v4}}, 0, 0, 0, {_M}",
     ),
+    Word("MFMA, 64 bits", _MFMA, f"{{v2}} = V_MFMA_F64_4X4X4F64_vgprcd_e64 {{v2}}, {{v2}}, {{v2}}, 0, 0, 0, {_M}"),
+    Word("dot product", _MFMA, f"{{v}} = V_DOT4_I32_I8 8, {{v}}, 8, {{v}}, 8, {{v}}, 0, 0, 0, {_E}"),
     Word("MFMA, 32 bits", _MFMA, f"{{v4}} = V_MFMA_F32_16X16X4F32_vgprcd_e64 {{v}}, {{v}}, {{v4}}, 0, 0, 0, {_M}"),
 )
 ALU = (*_VECTOR, *_SCALAR)

@@ -1,20 +1,29 @@
 """The hazard table of one target, asked about decoded instructions.
 
-`target.hazards` says in words which instructions are meant; here the words get their meaning (`_words`), the
-roles become sets of register units (`_role`), and what the table says of one encoding is worked out once and
+`target.hazards` says in words which instructions are meant; their meaning is in `hazard_words`; here roles
+become sets of register units (`_role`), and what the table says of one encoding is worked out once and
 kept as `Facts`. What two encodings need between them is kept, too (`HazardRules.between`), since most pairs
 that meet in a kernel meet again in its next version.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from functools import cache
 
-from asmevo.program.instruction import Decoded, Operand
+from asmevo.analysis.hazard_facts import Effect, Facts, ForwardingPart, Need, SequenceFacts, SequencePart
+from asmevo.analysis.hazard_words import (
+    fits_pattern,
+    has_eight_bit_source,
+    immediate,
+    plain,
+    registers_in,
+    wait_states,
+    whole_pairs,
+    words_of,
+)
+from asmevo.program.instruction import Decoded
 from asmevo.program.registers import (
     AGPR_MASK,
     EXEC_MASK,
@@ -40,10 +49,9 @@ from asmevo.target.hazards import (
     WaitStateRow,
     hazard_table,
 )
-from asmevo.target.opcodes import LANE_MASK
 
 ALL_UNITS = (1 << UNIT_COUNT) - 1
-_EVEN_UNITS = sum(1 << unit for unit in range(0, UNIT_COUNT, 2))
+
 
 _SCALAR_FILES = SGPR_MASK | file_mask(RegisterFile.TTMP)
 _KINDS: dict[RegisterKind, int] = {
@@ -57,91 +65,7 @@ _KINDS: dict[RegisterKind, int] = {
     "exec": EXEC_MASK,
     "m0": M0_MASK,
 }
-_SUFFIX = re.compile(r"_e64_dpp$|_e32$|_e64$|_dpp$|_sdwa$")
-_NOP_FIELD = 0xF
-_WIDE_NSA_BYTES = 16
 _PAIR_LIMIT = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """What an instruction does to a pending sequence: adds to its counts, ends it, arms it, or makes the
-    consumer count from zero. `ends_if_primed`: it ends it if one of these registers was touched before."""
-
-    counts: tuple[int, ...]
-    ends: bool
-    ends_if_primed: int
-    arms: bool
-    zeroes: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SequencePart:
-    """One instruction's part in one sequence row, as register sets (0 = plays no such part).
-
-    `waits_for`: what the consumer's own wait modifier says, where the row has one.
-    """
-
-    row: int
-    checks: int
-    starts: int
-    primes: int
-    clears_priming: bool
-    waits_for: int
-
-
-@dataclass(frozen=True, slots=True)
-class SequenceFacts:
-    """One instruction's parts and effects in sequence rows."""
-
-    parts: tuple[SequencePart, ...]
-    effects: tuple[tuple[int, Effect], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ForwardingPart:
-    """One instruction's part in VALUPartialForwarding."""
-
-    ends: bool
-    writes_exec: bool
-    is_valu: bool
-    sources: tuple[int, ...]
-    results: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Facts:
-    """What the table says of one encoding.
-
-    `produces` and `consumes` are sets of wait-state rows, `checked` one of sequence rows, one bit a row.
-    `horizon`: no row needs this instruction to be farther away than so many wait states. `words` are those that
-    hold of it. `sequences`: by set of sequence rows, what was asked so far (`HazardRules.sequence_facts`).
-    """
-
-    decoded: Decoded
-    words: frozenset[str]
-    wait_states: int
-    produces: int
-    consumes: int
-    horizon: int
-    is_matrix: bool
-    destination: int
-    checked: int
-    sequences: dict[int, SequenceFacts]
-    is_call: bool
-    is_nop: bool
-    forwarding: ForwardingPart | None
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """Between two encodings: the row, its wait states, the registers that tie them together (`ALL_UNITS` if
-    none do), and whether a later matrix operation on these registers stands for the producer."""
-
-    row: WaitStateRow
-    wait_states: int
-    registers: int
-    superseded: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +203,7 @@ class HazardRules:
         return 0, 0
 
     def _work_out(self, decoded: Decoded) -> Facts:
-        view = _View(decoded, self._words(decoded), {})
+        view = _View(decoded, words_of(decoded, self._target), {})
         kind = self._kind(decoded.mnemonic, view.words)
         produces, consumes = self._rows_of(kind.producers, view), self._rows_of(kind.consumers, view)
         for bit in kind.producers_asking:
@@ -314,7 +238,7 @@ class HazardRules:
         return rows
 
     def _horizon(self, kind: _Kind, produces: int, decoded: Decoded) -> int:
-        key = (produces, _has_eight_bit_source(decoded))
+        key = (produces, has_eight_bit_source(decoded))
         found = kind.horizons.get(key)
         if found is None:
             found = max(self._wait_states(bit, decoded) for bit in units_of(produces))
@@ -367,8 +291,8 @@ class HazardRules:
             words.issuperset(selector.all_of)
             and (not selector.any_of or not words.isdisjoint(selector.any_of))
             and words.isdisjoint(selector.none_of)
-            and (not selector.mnemonic or _fits_pattern(mnemonic, selector.mnemonic))
-            and not (selector.not_mnemonic and _fits_pattern(mnemonic, selector.not_mnemonic))
+            and (not selector.mnemonic or fits_pattern(mnemonic, selector.mnemonic))
+            and not (selector.not_mnemonic and fits_pattern(mnemonic, selector.not_mnemonic))
             and (not selector.depctr or mnemonic == self._depctr)
             and (not selector.counters or mnemonic in self._target.wait.instructions)
         )
@@ -427,7 +351,7 @@ class HazardRules:
         need = self._needs[row]
         if isinstance(need, int):
             return need
-        passes = self._target.mfma_passes(producer.mnemonic, eight_bit=_has_eight_bit_source(producer))
+        passes = self._target.mfma_passes(producer.mnemonic, eight_bit=has_eight_bit_source(producer))
         return max(need.values()) if passes is None else need.get(passes, 0)
 
     def _needs_between(self, producer: Facts, consumer: Facts) -> tuple[Need, ...]:
@@ -462,7 +386,7 @@ class HazardRules:
                 starts = view.decoded.writes & _KINDS[row.primed_by.of]
         if row.primed_by is not None and possible.primes and self._touches(row.primed_by.by, view):
             touched = self._role(view, row.primed_by.role) & _KINDS[row.primed_by.of]
-            primes = _whole_pairs(touched) if row.primed_by.pairs else touched
+            primes = whole_pairs(touched) if row.primed_by.pairs else touched
         clears = any(self._touches(end, view) for end in possible.clears)
         if not (checks or starts or primes or clears):
             return None
@@ -484,29 +408,6 @@ class HazardRules:
             results=decoded.writes & VGPR_MASK if is_valu else 0,
         )
 
-    # ------------------------------------------------------------------------------------ what the words mean
-
-    def _words(self, decoded: Decoded) -> frozenset[str]:
-        words = set(decoded.flags)
-        if decoded.info.encoding == "SOPP":
-            words.add("sopp")
-        if "mai" in words and decoded.mnemonic.startswith(("v_mfma", "v_smfmac")):
-            row = self._target.matrix_row(decoded.mnemonic, eight_bit=_has_eight_bit_source(decoded))
-            words |= {"mfma", row.kind if row is not None else "xdl"}
-        if _offset_register(decoded):
-            words.add("soffset_register")
-        if _sets_upper_half(decoded):
-            words.add("sets_upper_half")
-        if decoded.info.encoding == "MIMG" and decoded.size >= _WIDE_NSA_BYTES:
-            words.add("wide_nsa")
-        if decoded.reads & decoded.writes:
-            words.add("writes_source")
-        if decoded.mnemonic.startswith(("s_setpc", "s_swappc", "s_call")):
-            words.add("leaves_function")
-        if decoded.mnemonic == "s_sendmsg" and "DEALLOC_VGPRS" in decoded.text:
-            words.add("hands_back_vgprs")
-        return frozenset(words)
-
     def _matches(self, selector: Selector, view: _View) -> bool:
         fits = self._is_kind(selector, view.decoded.mnemonic, view.words)
         return fits and self._touches(selector, view)
@@ -523,46 +424,20 @@ class HazardRules:
     def _waits(self, selector: Selector, decoded: Decoded) -> bool:
         """Whether a wait instruction waits for all that the selector asks."""
         if selector.depctr:
-            waits = self._target.decode_depctr(_immediate(decoded))
+            waits = self._target.decode_depctr(immediate(decoded))
         else:
-            waits = self._target.decode_wait(_immediate(decoded), decoded.mnemonic)
+            waits = self._target.decode_wait(immediate(decoded), decoded.mnemonic)
         asked = selector.depctr or selector.counters
         return all((value := waits.get(name)) is not None and value <= most for name, most in asked.items())
 
     def _role(self, view: _View, role: Role) -> int:
         found = view.roles.get(role)
         if found is None:
-            found = view.roles[role] = self._registers_in(role, view.decoded)
+            is_numbered = role == "hwreg"
+            decoded = view.decoded
+            found = self._hardware_register(decoded) if is_numbered else registers_in(role, decoded)
+            view.roles[role] = found
         return found
-
-    def _registers_in(self, role: Role, decoded: Decoded) -> int:
-        match role:
-            case "reads":
-                return decoded.reads
-            case "writes":
-                return decoded.writes
-            case "touches":
-                return decoded.reads | decoded.writes
-            case "operand_reads":
-                return _mask(decoded.sources) | decoded.reads & VCC_MASK
-            case "destination":
-                return _mask(decoded.destinations)
-            case "src_c":
-                accumulator = _accumulator(decoded)
-                return _mask([accumulator]) if accumulator is not None else 0
-            case "src_ab":
-                accumulator = _accumulator(decoded)
-                return _mask([operand for operand in decoded.sources if operand is not accumulator])
-            case "lane_select":
-                return _mask(decoded.operands[-1:])
-            case "dpp_source":
-                return _mask([operand for operand in decoded.operands if not operand.written][:1])
-            case "store_data":
-                return _mask([operand for operand in decoded.sources if _is_wide_vector(operand)])
-            case "lane_mask":
-                return _lane_masks(decoded)
-            case "hwreg":
-                return self._hardware_register(decoded)
 
     def _hardware_register(self, decoded: Decoded) -> int:
         """A bit for each name, so that one name meets itself only."""
@@ -577,13 +452,6 @@ class HazardRules:
 def hazard_rules(target: Target, wave_size: int, replays: bool = True) -> HazardRules:
     """The compiled rows of a target; `replays` as for HazardRules."""
     return HazardRules(target, wave_size, replays)
-
-
-def wait_states(decoded: Decoded) -> int:
-    """What lies between two others counts as so many: s_nop N as N + 1, unknown code as 0, all else as 1."""
-    if decoded.mnemonic == "s_nop":
-        return (_immediate(decoded) & _NOP_FIELD) + 1
-    return 0 if "unknown" in decoded.flags else 1
 
 
 def _count_limits(row: SequenceRow) -> tuple[int, ...]:
@@ -605,85 +473,5 @@ def _fits(row: HazardRow, wave_size: int) -> bool:
 
 
 def _opcodes_fit(row: WaitStateRow, producer: Decoded, consumer: Decoded) -> bool:
-    same = _plain(producer.mnemonic) == _plain(consumer.mnemonic)
+    same = plain(producer.mnemonic) == plain(consumer.mnemonic)
     return row.same_opcode is None or row.same_opcode == same
-
-
-@cache
-def _plain(mnemonic: str) -> str:
-    """The mnemonic without its encoding suffix."""
-    return _SUFFIX.sub("", mnemonic)
-
-
-@cache
-def _fits_pattern(mnemonic: str, patterns: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(_plain(mnemonic), pattern) for pattern in patterns)
-
-
-def _immediate(decoded: Decoded) -> int:
-    """SIMM16 of SOPP and SOPK: the low half of the word."""
-    return int.from_bytes(decoded.code[:2], "little")
-
-
-def _mask(operands: Sequence[Operand]) -> int:
-    mask = 0
-    for operand in operands:
-        if operand.registers is not None:
-            mask |= operand.registers.mask
-    return mask
-
-
-def _whole_pairs(mask: int) -> int:
-    """The set with the other half of each aligned 64-bit pair; every file begins at an even unit."""
-    low, high = mask & _EVEN_UNITS, mask & ~_EVEN_UNITS
-    return mask | low << 1 | high >> 1
-
-
-def _accumulator(decoded: Decoded) -> Operand | None:
-    """SrcC: the tied destination where there is one, else the fourth operand."""
-    for operand in decoded.operands:
-        if operand.read and operand.written:
-            return operand
-    return decoded.operands[3] if len(decoded.operands) > 3 else None
-
-
-def _is_vector(operand: Operand) -> bool:
-    return operand.registers is not None and bool(operand.registers.mask & VECTOR_MASK)
-
-
-def _is_wide_vector(operand: Operand) -> bool:
-    """More than 64 bits: store data, since addresses have 64 at most."""
-    return _is_vector(operand) and operand.registers is not None and operand.registers.bits > 64
-
-
-def _lane_masks(decoded: Decoded) -> int:
-    mask = decoded.reads & VCC_MASK
-    if len(decoded.info.widths) == len(decoded.operands):
-        pairs = zip(decoded.operands, decoded.info.widths, strict=True)
-        mask |= _mask([operand for operand, width in pairs if width == LANE_MASK and operand.read])
-    return mask
-
-
-def _has_eight_bit_source(decoded: Decoded) -> bool:
-    """Of f8f6f4 operations: matrix A or B has 8-bit elements, which fill 8 registers."""
-    return any(o.registers is not None and o.registers.count == 8 for o in decoded.operands[1:3])
-
-
-def _offset_register(decoded: Decoded) -> bool:
-    is_buffer = decoded.info.encoding in ("MUBUF", "MTBUF") and bool(decoded.operands)
-    return is_buffer and decoded.operands[-1].registers is not None
-
-
-def _sets_upper_half(decoded: Decoded) -> bool:
-    """A 16-bit or 8-bit result goes elsewhere than to the low end of its register."""
-    selected = decoded.modifier("dst_sel")
-    if selected is not None:
-        return selected != "DWORD"
-    op_sel = decoded.modifier("op_sel")
-    if op_sel is None or "packed" in decoded.flags:
-        return False
-    bits = op_sel.strip("[]").split(",")
-    narrow_float = "fp8" in decoded.mnemonic or "bf8" in decoded.mnemonic or "fp4" in decoded.mnemonic
-    if narrow_float:
-        return "1" in bits[1:]
-    return len(bits) == len(decoded.operands) and bits[-1] == "1"

@@ -40,15 +40,8 @@ from heapq import heappop, heappush
 from operator import add, neg, sub
 
 from asmevo.analysis.control_flow import ControlFlow
-from asmevo.analysis.hazard_rules import (
-    ALL_UNITS,
-    Facts,
-    ForwardingPart,
-    HazardRules,
-    SequenceFacts,
-    SequencePart,
-    hazard_rules,
-)
+from asmevo.analysis.hazard_facts import Facts, ForwardingPart, SequenceFacts, SequencePart
+from asmevo.analysis.hazard_rules import ALL_UNITS, HazardRules, hazard_rules
 from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.kernel import Block, Kernel
 from asmevo.target import Target

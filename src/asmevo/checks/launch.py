@@ -4,6 +4,7 @@
     resources/kernarg          warning  a scalar load reads beyond the kernel arguments
     resources/user-sgprs       error    more user SGPRs than the target sets up
     resources/kernarg-preload  error    arguments are to be preloaded, and the target cannot or there are not as many
+    resources/prefetch         warning  the hardware is told to fetch more code ahead than there is
     resources/required-size    error    the required workgroup size is beyond the largest one declared
 
 The address of the arguments is in the user SGPRs that the descriptor names; loads count until something overwrites
@@ -20,6 +21,7 @@ from asmevo.checks.finding import Finding, Severity
 from asmevo.program.descriptor import KernelDescriptor
 from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.kernel import Kernel
+from asmevo.program.prefetch import prefetch_lines, said_lines
 from asmevo.program.registers import RegisterFile, RegisterSpan
 
 _DWORD_BYTES = 4
@@ -31,6 +33,7 @@ def launch_findings(kernel: Kernel, descriptor: KernelDescriptor) -> Iterator[Fi
     yield from _user_sgprs(kernel, descriptor)
     yield from _preload(kernel, descriptor)
     yield from _required_size(kernel)
+    yield from _prefetch(kernel, descriptor)
     yield from _arguments(kernel, descriptor)
 
 
@@ -92,6 +95,22 @@ def _required_size(kernel: Kernel) -> Iterator[Finding]:
     if most is not None and size > int(most):
         what = f"workgroups of {size} work-items are required, the largest declared is {most}"
         yield _of_descriptor(kernel, "resources/required-size", what, f"declare max_flat_workgroup_size {size}")
+
+
+def _prefetch(kernel: Kernel, descriptor: KernelDescriptor) -> Iterator[Finding]:
+    said, there = said_lines(descriptor, kernel.target), prefetch_lines(kernel.code_size(), kernel.target)
+    if said is None or there is None or said <= there or any("call" in each.flags for each in kernel.instructions):
+        return
+    yield Finding(
+        "resources/prefetch",
+        Severity.WARNING,
+        kernel.name,
+        f"the descriptor has {said} cache lines of code fetched ahead, the code has {there} ({kernel.code_size()} "
+        f"bytes): the last {said - there} lie behind its end and must be mapped",
+        missing=f"{said - there} cache lines of code or padding",
+        mend=f"declare inst_pref_size {there}, or pad the code",
+        subject="inst_pref_size",
+    )
 
 
 def _of_descriptor(kernel: Kernel, rule: str, what: str, mend: str) -> Finding:

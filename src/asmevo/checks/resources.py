@@ -13,7 +13,8 @@ Rules (`rule` of the findings):
                             descriptor says nothing: code objects before version 4 left it so.
     resources/undefined     a register is read that no path from the entry has written, nor the launch (`undefined`)
     resources/no-end        a path runs off the end of the code, or none reaches s_endpgm
-    resources/scratch, resources/kernarg, resources/user-sgprs, resources/kernarg-preload, resources/required-size
+    resources/scratch, resources/kernarg, resources/user-sgprs, resources/kernarg-preload, resources/required-size,
+    resources/prefetch
                             see `launch`
     resources/divergent-end, resources/divergent-barrier, resources/exec-zero, resources/unreachable
                             see `lane_flow`

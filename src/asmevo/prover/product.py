@@ -13,8 +13,8 @@ The successors are cuts in their turn, with the values there as an arrival. A cu
 again, until nothing changes. Then, by induction over the path, every run of one version is matched by a run of
 the other that makes the same effects and ends if and only if it does: each step between cuts is finite in both.
 
-A version that comes to one of its blocks again before any decision (a loop without an exit, or one whose condition
-is a known number this time) stops there like at a decision. Where only one version forks (a branch over code that no
+A version that comes to one of its blocks again before any decision (a loop without an exit, or one whose condition is
+a known number this time) stops there like at a decision. Where only one version forks (a branch over code that no
 lane would run, left out in the other), it goes on alone both ways, with what it decided as a fact about the wave.
 More decisions of one side, a call into the same code: whatever is not matched is undecided, with the instruction at
 which the matching failed.
