@@ -4,7 +4,8 @@
     resources/kernarg          warning  a scalar load reads beyond the kernel arguments
     resources/user-sgprs       error    more user SGPRs than the target sets up
     resources/kernarg-preload  error    arguments are to be preloaded, and the target cannot or there are not as many
-    resources/prefetch         warning  the hardware is told to fetch more code ahead than there is
+    resources/prefetch         note     the hardware is told to fetch more code ahead than there is; a candidate that
+                                        got shorter keeps its parent's descriptor until it is written
     resources/required-size    error    the required workgroup size is beyond the largest one declared
 
 The address of the arguments is in the user SGPRs that the descriptor names; loads count until something overwrites
@@ -103,7 +104,7 @@ def _prefetch(kernel: Kernel, descriptor: KernelDescriptor) -> Iterator[Finding]
         return
     yield Finding(
         "resources/prefetch",
-        Severity.WARNING,
+        Severity.NOTE,
         kernel.name,
         f"the descriptor has {said} cache lines of code fetched ahead, the code has {there} ({kernel.code_size()} "
         f"bytes): the last {said - there} lie behind its end and must be mapped",
