@@ -426,13 +426,17 @@ def _forbids(decoded: Decoded) -> int:
     return int(Mark.WRITE_BACK) if _stores_to_memory(decoded) else 0
 
 
+def is_coherent(decoded: Decoded) -> bool:
+    """Whether an access asks for more coherence than its own wave needs, so that other waves may rely on it."""
+    return any(modifier.name in _COHERENT for modifier in decoded.modifiers)
+
+
 def _orders(decoded: Decoded) -> int:
     if is_release_barrier(decoded) or is_cache_operation(decoded):
         return _ACCESSES
     if _stores_to_memory(decoded):
         atomic = bool(decoded.flags & {"atomic_ret", "atomic_noret"})
-        coherent = any(modifier.name in _COHERENT for modifier in decoded.modifiers)
-        return _ACCESSES if atomic or coherent else int(Mark.STORE | Mark.LDS_WRITE)
+        return _ACCESSES if atomic or is_coherent(decoded) else int(Mark.STORE | Mark.LDS_WRITE)
     if decoded.mnemonic.startswith("s_sendmsg"):
         return int(Mark.STORE)
     return int(Mark.LDS_DMA) if reads_lds(decoded) else 0

@@ -18,13 +18,13 @@ Events count only while the mode may be on. Functions are taken to start with th
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 from asmevo.analysis.control_flow import ControlFlow
 from asmevo.analysis.events import counter_events, wait_values
+from asmevo.analysis.forward import entry_states
 from asmevo.analysis.wait_state import LaneState, join_lane
 from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.kernel import Kernel
@@ -75,24 +75,15 @@ def expert_mode_hazards(kernel: Kernel) -> tuple[ExpertHazard, ...]:
     """All hazards of a kernel, in the order of the code; none if it never sets the mode."""
     if not any(_sets_mode(block.instructions) for block in kernel.blocks):
         return ()
-    flow = ControlFlow(kernel)
-    entries: list[_State | None] = [None] * len(kernel.blocks)
-    entries[0] = _State(_OFF, {})
-    waiting = deque([0])
-    while waiting:
-        block = waiting.popleft()
-        state = entries[block]
-        assert state is not None
-        after = state.copy()
+
+    def through(block: int, entry: _State) -> _State:
+        state = entry.copy()
         for instruction in kernel.blocks[block].instructions:
-            _step(after, instruction, kernel.target)
-        for following in flow.successors[block]:
-            joined = _join(entries[following], after)
-            if joined != entries[following]:
-                entries[following] = joined
-                waiting.append(following)
-    reached = [(block, state) for block, state in enumerate(entries) if state is not None]
-    return tuple(hazard for block, state in reached for hazard in _in_block(kernel, block, state))
+            _step(state, instruction, kernel.target)
+        return state
+
+    entries = entry_states(ControlFlow(kernel), _State(_OFF, {}), through, _join)
+    return tuple(hazard for block, state in entries.items() for hazard in _in_block(kernel, block, state))
 
 
 def _in_block(kernel: Kernel, block: int, entry: _State) -> list[ExpertHazard]:

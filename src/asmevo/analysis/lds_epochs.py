@@ -27,12 +27,12 @@ has no races.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from asmevo.analysis.control_flow import ControlFlow
 from asmevo.analysis.events import union, uses_lds
+from asmevo.analysis.forward import entry_states
 from asmevo.analysis.occupancy import declared_workgroup_size
 from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.kernel import Kernel
@@ -123,19 +123,12 @@ class _Epochs:
                 state = self._step(state, instruction)
 
     def _entries(self) -> dict[int, _State]:
-        entries = {0: _START}
-        waiting = deque([0])
-        while waiting:
-            block = waiting.popleft()
-            state = entries[block]
-            for instruction in self.accesses[block]:
-                state = self._step(state, instruction)
-            for following in self.flow.successors[block]:
-                joined = _join(entries.get(following), state)
-                if joined != entries.get(following):
-                    entries[following] = joined
-                    waiting.append(following)
-        return dict(sorted(entries.items()))
+        return entry_states(self.flow, _START, self._through, _join)
+
+    def _through(self, block: int, state: _State) -> _State:
+        for instruction in self.accesses[block]:
+            state = self._step(state, instruction)
+        return state
 
     def _slot(self, instruction: Instruction) -> Slot | None:
         """Where a write goes or a read comes from; None if it may be elsewhere the next time."""
@@ -191,24 +184,21 @@ def _slots(kernel: Kernel, flow: ControlFlow) -> dict[int, Slot]:
     it gives another address each time round.
     """
     looped = {block for loop in flow.loops for block in loop.blocks}
-    entries: dict[int, _Definitions] = {0: {}}
     slots: dict[int, Slot] = {}
     addresses = union(_address(each.decoded) for each in kernel.instructions)
-    waiting = deque([0])
-    while waiting:
-        block = waiting.popleft()
-        definitions = dict(entries[block])
+
+    def through(block: int, entry: _Definitions) -> _Definitions:
+        definitions = dict(entry)
         for instruction in kernel.blocks[block].instructions:
             _note_slot(slots, instruction, definitions)
             written = instruction.writes & addresses
             if written:
                 identity = _SEVERAL if block in looped else instruction.id
                 definitions.update(dict.fromkeys(units_of(written), identity))
-        for following in flow.successors[block]:
-            joined = _joined(entries.get(following), definitions)
-            if joined != entries.get(following):
-                entries[following] = joined
-                waiting.append(following)
+        return definitions
+
+    start: _Definitions = {}
+    entry_states(flow, start, through, _joined)
     return slots
 
 

@@ -28,12 +28,12 @@ Sound for the same reason as `wait_state`: ages are lower bounds, so what is sai
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from asmevo.analysis.control_flow import ControlFlow
 from asmevo.analysis.events import counter_events, union, wait_values
+from asmevo.analysis.forward import entry_states
 from asmevo.analysis.wait_state import LaneState, join_lane, trimmed
 from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.kernel import Kernel
@@ -97,25 +97,15 @@ def _own_addresses(kernel: Kernel) -> Iterator[ReplayHazard]:
 def _overwritten_sources(kernel: Kernel) -> Iterator[ReplayHazard]:
     if "xcnt" not in kernel.target.wait.counters:
         return
-    flow = ControlFlow(kernel)
-    entries: list[_State | None] = [None] * len(kernel.blocks)
-    entries[0] = _State({}, {})
-    waiting = deque([0])
-    while waiting:
-        block = waiting.popleft()
-        entry = entries[block]
-        assert entry is not None
+
+    def through(block: int, entry: _State) -> _State:
         state = entry.copy()
         for instruction in kernel.blocks[block].instructions:
             _step(state, instruction, kernel.target)
-        for following in flow.successors[block]:
-            joined = _join(entries[following], state)
-            if joined != entries[following]:
-                entries[following] = joined
-                waiting.append(following)
-    for block, entry in enumerate(entries):
-        if entry is not None:
-            yield from _in_block(kernel, block, entry.copy())
+        return state
+
+    for block, entry in entry_states(ControlFlow(kernel), _State({}, {}), through, _join).items():
+        yield from _in_block(kernel, block, entry.copy())
 
 
 def _in_block(kernel: Kernel, block: int, state: _State) -> Iterator[ReplayHazard]:

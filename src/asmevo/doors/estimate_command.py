@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -14,6 +16,7 @@ from asmevo.doors.exits import BAD_INPUT, sentences
 
 if TYPE_CHECKING:
     from asmevo.program import Kernel
+    from asmevo.timing import Estimate
     from asmevo.timing.timeline import Timeline
 
 
@@ -96,14 +99,28 @@ def _write_page(kernel: Kernel, question: _Question, page: Path) -> None:
     write_file_atomically(page, timeline_html(kernel, _timeline(kernel, question)).encode())
 
 
-def _timeline(kernel: Kernel, question: _Question) -> Timeline:
-    from asmevo.timing.timeline import timeline
-
+@contextmanager
+def _values_make_sense() -> Iterator[None]:
+    """The model's complaint about waves, iterations or memory becomes one sentence and exit code 2."""
     try:
-        return timeline(kernel, waves=question.waves, trip_count=question.trips, memory=question.memory)
+        yield
     except ValueError as error:
         typer.echo(f"asmevo: {error}", err=True)
         raise typer.Exit(BAD_INPUT) from None
+
+
+def _estimate(kernel: Kernel, question: _Question) -> Estimate:
+    from asmevo.timing import estimate as predict
+
+    with _values_make_sense():
+        return predict(kernel, waves=question.waves, trip_count=question.trips, memory=question.memory)
+
+
+def _timeline(kernel: Kernel, question: _Question) -> Timeline:
+    from asmevo.timing.timeline import timeline
+
+    with _values_make_sense():
+        return timeline(kernel, waves=question.waves, trip_count=question.trips, memory=question.memory)
 
 
 def _seen(kernel: Kernel, question: _Question, profile: Path) -> dict[str, int]:
@@ -123,9 +140,9 @@ def _answer(kernel: Kernel, question: _Question) -> tuple[dict[str, Any], list[s
     if question.engine is Engine.LLVM_MCA:
         opinion = ask_mca(kernel, question.trips)
         return opinion.to_dict(), list(mca_lines(opinion))
-    found = _timeline(kernel, question)
-    data, lines = found.estimate.to_dict(), list(estimate_lines(kernel, found.estimate))
-    if question.issues:
-        data["timeline"] = found.to_dict()
-        lines += timeline_lines(kernel, found)
-    return data, lines
+    if not question.issues:
+        found = _estimate(kernel, question)
+        return found.to_dict(), list(estimate_lines(kernel, found))
+    timeline = _timeline(kernel, question)
+    data = timeline.estimate.to_dict() | {"timeline": timeline.to_dict()}
+    return data, [*estimate_lines(kernel, timeline.estimate), *timeline_lines(kernel, timeline)]

@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from asmevo.analysis.events import Effect, effect_of, lanes_of
+from asmevo.analysis.events import Effect, effect_of, is_coherent, lanes_of
 from asmevo.emulator.code import Code, Step
 from asmevo.emulator.compiled import CompiledEngine
 from asmevo.emulator.completion import Outstanding, requests_of
@@ -39,7 +39,6 @@ from asmevo.semantics.expression import AccessKind, Control, Exactness, Meaning,
 from asmevo.semantics.float_mode import FloatMode
 
 _SYNCHRONISING = (Control.BARRIER, Control.BARRIER_SIGNAL, Control.BARRIER_WAIT, Control.END)
-_COHERENT = frozenset({"glc", "sc0", "sc1", "dlc", "scope"})
 _WAYS = {
     Space.GLOBAL: VECTOR,
     Space.SCRATCH: VECTOR,
@@ -272,7 +271,7 @@ class AsynchronousEngine:
     # --- what memory an instruction touches
 
     def _touches(self, wave: Wave, step: Step, requests: tuple[Request, ...]) -> Iterator[Touch]:
-        coherent = any(modifier.name in _COHERENT for modifier in step.instruction.decoded.modifiers)
+        coherent = is_coherent(step.instruction.decoded)
         for request in requests:
             atomic = request.kind is AccessKind.ATOMIC or (coherent and request.space is not Space.LDS)
             write = request.kind is not AccessKind.LOAD

@@ -138,7 +138,7 @@ class _Collector:
 def _links(kernel: Kernel, steps: list[Step]) -> list[CoverLink]:
     pending: dict[int, list[Step]] = {}
     waits: dict[int, int] = {}
-    order: list[int] = []
+    order: dict[int, None] = {}
     for step in steps:
         for counter, most in step.waits:
             events = pending.get(counter, [])
@@ -147,8 +147,7 @@ def _links(kernel: Kernel, steps: list[Step]) -> list[CoverLink]:
                 waits.setdefault(load.id, step.id)
         for each in step.returns:
             pending.setdefault(each.counter, []).append(step)
-            if step.id not in order:
-                order.append(step.id)
+            order[step.id] = None
     ids = [step.id for step in steps]
     return [CoverLink(load, waits.get(load), _first_use(kernel, ids, load)) for load in order]
 
