@@ -27,7 +27,7 @@ def improve(source: str, name: str) -> None:
     """One kernel through all of it; what was text comes back as text, and either way both forms are left."""
     patch, text, binary = (str(OUT / f"{name}{ending}") for ending in (".patch", ".s", ".hsaco"))
     asmevo("inspect", source)
-    asmevo("optimize", source, "-o", patch, "--budget", "20", "--launch", LAUNCH, "--ledger", str(OUT / "runs"))
+    asmevo("optimize", source, "-o", patch, "--budget", "20s", "--launch", LAUNCH, "--ledger", str(OUT / "runs"))
     if source.endswith(".s"):
         asmevo("apply", patch, source, "-o", text)
         asmevo("asm", text, "-o", binary)

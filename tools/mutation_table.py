@@ -41,7 +41,8 @@ A mutant is killed by **check** if `check_kernel` has an error or warning that i
 does not accept it (refuted or undecided: a gate fails closed). What survives all three must be equivalent. That is
 shown by what shares nothing with them: the emulator runs it beside the original, with the manifest's data, fuzzed data,
 poisoned results and late memory under several seeds, and all bytes must be equal; the wait simulator walks its paths.
-No-ops are the exception: the emulator knows no hazards, so a survivor among them is open, not shown.
+No-ops are the exception: the emulator knows no hazards, so a survivor among them is open, not shown. Waits and no-ops
+are mutated where something else than asmevo's analyses says that they are needed: the wait simulator, the code around.
 """
 
 

@@ -21,7 +21,7 @@ KERNEL = ROOT / "tests" / "data" / "kernels" / "gfx942" / "matmul_f16.hsaco"
 LAUNCH = ROOT / "tests" / "data" / "launches" / "matmul_f16.json"
 SESSION = (
     ("inspect", "matmul_f16.hsaco"),
-    ("optimize", "matmul_f16.hsaco", "-o", "matmul.patch", "--budget", "30", "--launch", "matmul_f16.json"),
+    ("optimize", "matmul_f16.hsaco", "-o", "matmul.patch", "--budget", "30s", "--launch", "matmul_f16.json"),
     ("apply", "matmul.patch", "matmul_f16.hsaco", "-o", "matmul_fast.hsaco"),
     ("check", "matmul_fast.hsaco"),
     ("run", "matmul_fast.hsaco", "--launch", "matmul_f16.json"),

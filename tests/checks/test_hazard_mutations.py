@@ -20,7 +20,7 @@ from asmevo.program.codeobject import CodeObject
 from asmevo.program.kernel import Kernel
 from asmevo.program.reading import read_kernels
 
-LEAST_KILL_RATE = 0.98
+LEAST_KILL_RATE = 0.995
 LEAST_KILLED = {"gfx90a": 80, "gfx942": 100, "gfx950": 100, "gfx1200": 100, "gfx1201": 100}
 
 

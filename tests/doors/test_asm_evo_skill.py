@@ -29,7 +29,7 @@ def _evolve(root: Path, source: Path, *more: str) -> Result:
 
 def test_one_step_from_a_file_to_a_faster_verified_one(tmp_path: Path) -> None:
     source = _source(tmp_path, "gfx90a/three_kernels.s")
-    result = _evolve(tmp_path, source, "--gpu", "gfx90a", "--rocm", "6.1.3", "--budget", "6", "--verbose")
+    result = _evolve(tmp_path, source, "--gpu", "gfx90a", "--rocm", "6.1.3", "--budget", "6s", "--verbose")
     assert result.exit_code == 0, result.output
     old, new = open_program(source), open_program(tmp_path / "out.s")
     better = {one.name for one, other in zip(old.kernels, new.kernels, strict=True) if one.hash != other.hash}
@@ -54,7 +54,7 @@ def test_nothing_better_is_the_same_file_and_a_good_exit(tmp_path: Path) -> None
     source = tmp_path / "small.s"
     text = '.amdgcn_target "amdgcn-amd-amdhsa--gfx90a"\n.text\n.globl f\n.type f,@function\nf:\n  s_endpgm ; the end\n'
     source.write_text(text)
-    result = _evolve(tmp_path, source, "--budget", "1")
+    result = _evolve(tmp_path, source, "--budget", "1s")
     assert result.exit_code == 0, result.output
     assert (tmp_path / "out.s").read_text() == text
     assert result.output.splitlines()[-1].endswith(f"nothing better was found, it equals {source}")
@@ -63,14 +63,14 @@ def test_nothing_better_is_the_same_file_and_a_good_exit(tmp_path: Path) -> None
 
 def test_the_switch_is_among_the_constraints(tmp_path: Path) -> None:
     source = _source(tmp_path, "gfx90a/saxpy.s")
-    result = _evolve(tmp_path, source, "--budget", "1", "--no-mac-merge", "--debug-constraint")
+    result = _evolve(tmp_path, source, "--budget", "1s", "--no-mac-merge", "--debug-constraint")
     assert result.exit_code == 0, result.output
     assert "no_mac_merge" in result.output
     ledger = Ledger(tmp_path / "ledger")
     (run,) = ledger.runs()
     judged = [v["reason"] for body in ledger.candidates(run) for v in body["verdicts"] if v["gate"] == "constraints"]
     assert all("no_mac_merge" in reason for reason in judged)
-    assert "no_mac_merge" not in _evolve(tmp_path, source, "--budget", "1").output
+    assert "no_mac_merge" not in _evolve(tmp_path, source, "--budget", "1s").output
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def _settings(home: Path, text: str) -> None:
 
 def test_from_slice_to_patched_file(matmul: Path, home: Path) -> None:
     slice_, patch, out = _sliced(matmul), matmul.with_suffix(".patch"), matmul.with_suffix(".out")
-    result = _ask("optimize", "--slice", slice_, "--output", patch, "--budget", 6)
+    result = _ask("optimize", "--slice", slice_, "--output", patch, "--budget", "6s")
     assert result.exit_code == 0, result.output
     best = json.loads(patch.read_text())["candidates"][0]
     assert best["predicted_gain"] > 0.01
@@ -85,7 +85,7 @@ def test_first_use_writes_settings_that_hold(matmul: Path, home: Path) -> None:
     assert (home / ".asm-skill" / "templates").is_dir()
     file.write_text(first.replace("cache_dir: ~/.asm-skill/cache ", "cache_dir: ~/elsewhere "))
     slice_ = _sliced(matmul)
-    _ask("optimize", "--slice", slice_, "--output", matmul.with_suffix(".patch"), "--budget", 1)
+    _ask("optimize", "--slice", slice_, "--output", matmul.with_suffix(".patch"), "--budget", "1s")
     assert (home / "elsewhere" / "ledger" / "ledger.sqlite").is_file()
 
 
@@ -105,7 +105,7 @@ def test_first_use_writes_settings_that_hold(matmul: Path, home: Path) -> None:
 def test_bad_settings_are_one_sentence(text: str, words: str, matmul: Path, home: Path) -> None:
     slice_ = _sliced(matmul)
     _settings(home, text)
-    result = _ask("optimize", "--slice", slice_, "--output", matmul.with_suffix(".patch"), "--budget", 1)
+    result = _ask("optimize", "--slice", slice_, "--output", matmul.with_suffix(".patch"), "--budget", "1s")
     assert result.exit_code == 2, result.output
     assert words in result.output
     assert "config.yaml" in result.output
@@ -118,7 +118,7 @@ def test_the_engine_and_its_prompt_come_from_the_settings(matmul: Path, home: Pa
     (home / ".asm-skill" / "templates" / "prompt.txt").write_text("MINE block $block\n$window $schema")
     with chat_server(lambda handler, number: handler.say({"ideas": []})) as server:
         _settings(home, f"ai_engine: endpoint\nllm_url: {server.url}\nllm_model: tiny\n")
-        result = _ask("optimize", "--slice", slice_, "--output", matmul.with_suffix(".patch"), "--budget", 1)
+        result = _ask("optimize", "--slice", slice_, "--output", matmul.with_suffix(".patch"), "--budget", "1s")
     assert result.exit_code in (0, 1), result.output
     records = Ledger(home / ".asm-skill" / "cache" / "ledger").records
     assert [each.data() for each in records.read("WHERE kind = 'proposer'")] == []
@@ -136,7 +136,7 @@ def test_a_program_from_the_settings_cannot_change_what_is_outside(matmul: Path,
     wrapper.chmod(0o755)
     _settings(home, f"ai_engine: program\ncustom_agent_path: {wrapper}\ncache_dir: {home}/c\n")
     patch = matmul.with_suffix(".patch")
-    _ask("optimize", "--slice", slice_, "--output", patch, "--budget", 2)
+    _ask("optimize", "--slice", slice_, "--output", patch, "--budget", "2s")
     (run,) = json.loads(runner.invoke(asmevo, ["log", "--ledger", str(home / "c" / "ledger"), "--json"]).output)
     name = f"{run['id']}/1"
     first = json.loads(runner.invoke(asmevo, ["show", name, "--ledger", str(home / "c" / "ledger"), "--json"]).output)
@@ -206,7 +206,7 @@ def test_asmevo_takes_a_slice_too_and_it_names_its_kernel(matmul: Path, tmp_path
         (moved / file.name).write_bytes(file.read_bytes())
         file.unlink()
     words = ["optimize", str(moved / slice_.name), "-o", str(tmp_path / "p"), "--ledger", str(tmp_path / "l")]
-    result = runner.invoke(asmevo, [*words, "--budget", "1", "--json"])
+    result = runner.invoke(asmevo, [*words, "--budget", "1s", "--json"])
     assert result.exit_code in (0, 1), result.output
     result = runner.invoke(asmevo, [*words, "--kernel", "matmul_f16"])
     assert result.exit_code == 2

@@ -17,8 +17,8 @@ from written_kernels import written
 
 from asmevo.prover import KernelProver, Outcome, ProofLimits
 
-LEAST_KILLED = 0.985
-LEAST_ACCEPTED = 0.98
+LEAST_KILLED = 0.995
+LEAST_ACCEPTED = 0.99
 SAMPLE = [
     ("half2_math", "gfx906"), ("dynamic_lds", "gfx908"), ("float_atomics", "gfx90a"), ("clamp_i32", "gfx942"),
     ("clamp_i32", "gfx1010"), ("half2_math", "gfx1030"), ("transpose_tile", "gfx1100"), ("clamp_i32", "gfx1200"),

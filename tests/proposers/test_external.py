@@ -18,9 +18,9 @@ from asmevo.doors.cli import app
 from asmevo.program import open_program
 from asmevo.program.edit import EditScript
 from asmevo.proposers import Facts, Limits, ProposerError, command_proposer, entry_point_proposer
-from asmevo.search import Ledger, SearchOptions, optimize
+from asmevo.search import Budget, Ledger, SearchOptions, optimize
 from asmevo.search.history import check
-from asmevo.search.optimize import OptimizationRun
+from asmevo.search.options import OptimizationRun
 
 PROGRAM = Path(__file__).parent / "hostile_program.py"
 FILE = COMPILED / "gfx1201" / "function_calls.hsaco"
@@ -35,7 +35,8 @@ def _line(kind: str, *more: str) -> str:
 def _run(kind: str, root: Path, budget: float = 2.5) -> tuple[OptimizationRun, Ledger]:
     program, ledger = open_program(WAITING), Ledger(root)
     own = (command_proposer(_line(kind), LIMITS),)
-    return optimize(program, program.select()[0], SearchOptions(budget=budget, proposers=own), ledger), ledger
+    options = SearchOptions(budget=Budget(seconds=budget), proposers=own)
+    return optimize(program, program.select()[0], options, ledger), ledger
 
 
 def _failures(ledger: Ledger) -> list[str]:
@@ -154,7 +155,7 @@ def test_an_entry_point_runs_in_its_own_process(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_wrong_command_is_one_sentence(tmp_path: Path) -> None:
-    out = ["-o", str(tmp_path / "p"), "--ledger", str(tmp_path / "l"), "--budget", "1"]
+    out = ["-o", str(tmp_path / "p"), "--ledger", str(tmp_path / "l"), "--budget", "1s"]
     for line in ("", "'unclosed"):
         answer = CliRunner().invoke(app, ["optimize", str(FILE), *out, "--proposer-command", line])
         assert (answer.exit_code, answer.stderr.count("\n")) == (2, 1)

@@ -29,9 +29,9 @@ from asmevo.proposers.chat_client import ChatClient
 from asmevo.proposers.language_model import LanguageModel, ModelLimits
 from asmevo.proposers.model_answer import answer_schema, one_instruction
 from asmevo.proposers.prompt import Prompts, built_in_template, read_template
-from asmevo.search import Ledger, SearchOptions, optimize
+from asmevo.search import Budget, Ledger, SearchOptions, optimize
 from asmevo.search.history import check, describe
-from asmevo.search.optimize import OptimizationRun
+from asmevo.search.options import OptimizationRun
 
 FILE = COMPILED / "gfx942" / "matmul_f16.hsaco"
 KEY = "sk-very-secret-0123456789"
@@ -68,7 +68,7 @@ def _run(
         model = LanguageModel(
             ChatClient(server.url, "tiny", key, LIMITS), limits=ModelLimits(windows=1, rounds=rounds), seconds=3.0
         )
-        options = SearchOptions(budget=2.5, proposers=(model,))
+        options = SearchOptions(budget=Budget(seconds=2.5), proposers=(model,))
         return optimize(program, program.select()[0], options, ledger), ledger, server
 
 
@@ -472,7 +472,7 @@ def test_the_command_asks_the_endpoint_with_the_users_template(
     monkeypatch.setenv("ASMEVO_LLM_KEY", KEY)
     with chat_server(lambda handler, number: handler.say({"ideas": []})) as server:
         words = ["optimize", str(FILE), "-o", str(tmp_path / "p.patch"), "--ledger", str(tmp_path / "l")]
-        words += ["--budget", "1", "--llm-url", server.url, "--llm-model", "tiny", "--prompt-template", str(template)]
+        words += ["--budget", "1s", "--llm-url", server.url, "--llm-model", "tiny", "--prompt-template", str(template)]
         result = CliRunner().invoke(app, words)
     assert result.exit_code in (0, 1), result.output
     assert "language-model proposer is off" not in result.output
@@ -483,5 +483,5 @@ def test_the_command_asks_the_endpoint_with_the_users_template(
 
 
 def test_without_a_model_the_command_says_so(tmp_path: Path) -> None:
-    words = ["optimize", str(FILE), "-o", str(tmp_path / "p.patch"), "--ledger", str(tmp_path / "l"), "--budget", "1"]
+    words = ["optimize", str(FILE), "-o", str(tmp_path / "p.patch"), "--ledger", str(tmp_path / "l"), "--budget", "1s"]
     assert "the language-model proposer is off" in CliRunner().invoke(app, words).output

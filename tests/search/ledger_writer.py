@@ -11,11 +11,11 @@ from pathlib import Path
 
 from written_kernels import written
 
-from asmevo.gates import Judgement, Verdict
+from asmevo.gates import Verdict
 from asmevo.gates.gate import VerdictKind
-from asmevo.program.candidate import Candidate
 from asmevo.program.edit import EditScript, Reorder
 from asmevo.search import Ledger
+from asmevo.search.tried import Tried
 
 
 def main(root: str, label: str) -> None:
@@ -28,8 +28,8 @@ def main(root: str, label: str) -> None:
             edits = (Reorder(block=0, order=ids),)
             script = EditScript(base=kernel.hash, kernel=kernel.name, edits=edits, origin=f"{label} {number}")
             kind = VerdictKind.ACCEPTED if number % 3 == 0 else VerdictKind.REJECTED
-            judgement = Judgement(Candidate.make(kernel, script), (Verdict("waits", kind, "because"),))
-            run.record(judgement, 1.0)
+            cost = 1.0 if kind is VerdictKind.ACCEPTED else None
+            run.record(Tried(label, script, kernel.hash, kernel.hash, (Verdict("waits", kind, "because"),), cost))
             if kind is VerdictKind.ACCEPTED:
                 print("kept", number, flush=True)
 

@@ -14,7 +14,7 @@ from written_kernels import COMPILED
 from asmevo.program import open_program, read_program
 from asmevo.program.candidate import Candidate
 from asmevo.program.edit import Delete, EditScript
-from asmevo.search import Ledger, OptimizationRun, PatchError, SearchOptions, apply_patch, optimize, read_patch
+from asmevo.search import Budget, Ledger, OptimizationRun, PatchError, SearchOptions, apply_patch, optimize, read_patch
 from asmevo.search.history import describe, restore
 from asmevo.search.patch import Patch
 
@@ -29,7 +29,7 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
 @pytest.fixture(scope="module")
 def run(ledger: Ledger) -> OptimizationRun:
     program = open_program(MATMUL)
-    return optimize(program, program.select()[0], SearchOptions(budget=12), ledger)
+    return optimize(program, program.select()[0], SearchOptions(budget=Budget(seconds=12)), ledger)
 
 
 def test_it_finds_a_verified_gain(run: OptimizationRun) -> None:
@@ -123,7 +123,7 @@ def test_a_broken_patch_gets_one_sentence(text: str, words: str, tmp_path: Path)
 def test_the_matmuls_gain_in_under_a_minute(name: str, tmp_path: Path) -> None:
     program = read_program(all_files()[name], name)
     start = time.monotonic()
-    run = optimize(program, program.select()[0], SearchOptions(budget=20), Ledger(tmp_path))
+    run = optimize(program, program.select()[0], SearchOptions(budget=Budget(seconds=20)), Ledger(tmp_path))
     assert time.monotonic() - start < 60
     assert run.patch.candidates
     assert run.patch.candidates[0].predicted_gain >= 0.01
@@ -134,7 +134,7 @@ def test_text_in_text_out_with_only_the_edited_lines_changed(tmp_path: Path) -> 
     path = tmp_path / "matmul.s"
     path.write_bytes(all_files()["gfx942/matmul_f16.s"])
     program = open_program(path)
-    run = optimize(program, program.select()[0], SearchOptions(budget=6), Ledger(tmp_path / "runs"))
+    run = optimize(program, program.select()[0], SearchOptions(budget=Budget(seconds=6)), Ledger(tmp_path / "runs"))
     applied = apply_patch(run.patch, path, 1)
     assert applied.data is not None
     old, new = path.read_text().splitlines(), applied.data.decode().splitlines()
@@ -151,7 +151,7 @@ def test_the_same_seed_finds_the_same(tmp_path: Path) -> None:
 
     def scripts(root: Path) -> list[object]:
         ledger = Ledger(root)
-        run = optimize(program, kernel, SearchOptions(budget=60, seed=5), ledger)
+        run = optimize(program, kernel, SearchOptions(budget=Budget(seconds=60), seed=5), ledger)
         return [body["script"]["edits"] for body in ledger.candidates(run.id)]
 
     assert scripts(tmp_path / "one") == scripts(tmp_path / "other")

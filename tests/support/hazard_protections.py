@@ -4,7 +4,9 @@
   hazard but NSA, the denormal mode and the hand-back of VGPRs asks for wait states,
 * packed: LLVM takes the `op_sel_hi` bit of a packed operation for a write of the upper half (gfx940 family),
 * dpp: LLVM keeps two states before every VGPR that a DPP instruction reads, the hardware needs them for src0,
-* untouched: what the next instruction reads are no SGPRs written after a VALU instruction read from their pair,
+* untouched: what the next instruction reads are no SGPRs written after a VALU instruction read from their pair
+  (SALU needs no wait for what VALU wrote). LLVM 22 asks all the same where VALU read a trap register: it takes
+  `ttmp` registers for `s0`, whose number their pseudo registers have in LLVM's tables,
 * covered: what stands there is repeated by another such instruction on every way out or in.
 """
 
@@ -46,21 +48,23 @@ def reason(kernel: Kernel, block: int, place: int) -> str:
     readers = [each for each in instructions[place + 1 : place + 3] if "dpp" in each.flags]
     if any(reader.reads & each.writes & VGPR_MASK for reader in readers for each in recent):
         return "dpp"
-    if (
-        mine.mnemonic == "s_wait_alu"
-        and after is not None
-        and not after.reads & rewritten_after_valu(kernel, block, place)
-    ):
+    if mine.mnemonic == "s_wait_alu" and after is not None and not _touches(kernel, block, place, after):
         return "untouched"
     if is_repeated(kernel, block, place):
         return "covered"
     return ""
 
 
-def rewritten_after_valu(kernel: Kernel, block: int, place: int) -> int:
-    """SGPRs that may have been written after a VALU instruction read from their 64-bit pair, when control comes here.
+def _touches(kernel: Kernel, block: int, place: int, after: Instruction) -> bool:
+    by_salu, by_valu = rewritten_after_valu(kernel, block, place)
+    return bool(after.reads & (by_salu if "salu" in after.flags else by_salu | by_valu))
 
-    The order counts in the block itself; in blocks before it, everything is taken to have been read first.
+
+def rewritten_after_valu(kernel: Kernel, block: int, place: int) -> tuple[int, int]:
+    """SGPRs that SALU and that VALU may have written after a VALU instruction read from their 64-bit pair.
+
+    Seen from this place. The order counts in the block itself, where a scalar or buffer memory instruction and a
+    wait end what is under way; in blocks before it, all is taken to have been read first.
     """
     into = ControlFlow(kernel).predecessors
     seen: set[int] = set()
@@ -71,15 +75,20 @@ def rewritten_after_valu(kernel: Kernel, block: int, place: int) -> int:
             seen.add(index)
             waiting += into[index]
     before = [each for index in seen for each in kernel.blocks[index].instructions]
-    read = written = 0
+    read = by_salu = by_valu = 0
     for each in before:
         read |= _pairs(each.reads) if "valu" in each.flags else 0
     for each in before:
-        written |= each.writes & read
+        by_salu |= each.writes & read if "salu" in each.flags else 0
+        by_valu |= each.writes & read if "valu" in each.flags else 0
     for each in kernel.blocks[block].instructions[:place]:
+        ends_all = "smem" in each.flags or "buffer" in each.mnemonic
+        by_salu = 0 if ends_all or "sa_sdst(0)" in each.text else by_salu
+        by_valu = 0 if ends_all or "va_sdst(0)" in each.text else by_valu
         read |= _pairs(each.reads) if "valu" in each.flags else 0
-        written |= each.writes & read
-    return written
+        by_salu |= each.writes & read if "salu" in each.flags else 0
+        by_valu |= each.writes & read if "valu" in each.flags else 0
+    return by_salu, by_valu
 
 
 def _pairs(mask: int) -> int:

@@ -5,7 +5,8 @@ at most one for each instruction and kind; `mutants` takes the first few. What a
 `OPCODES` and `MODIFIERS` are rewritings of LLVM's text, and LLVM's assembler decides whether the result exists. Left
 out is what cannot change anything by construction: code that no path reaches, hints (`HINTS`), an encoding that stays
 the same, results that nothing reads, no-ops that the code around shows to be for another purpose
-(`hazard_protections.reason`).
+(`hazard_protections.reason`), waits whose loss the wait simulator (`wait_simulator`, which shares nothing with the
+analysis) does not miss on any of its walks.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from itertools import islice
 from encoding_rewrites import MODIFIERS, OPCODES
 from hazard_protections import PROTECTIONS, reason, without
 from wait_mutations import mutated, mutations_of
+from wait_simulator import find_violation
 
 from asmevo.analysis.control_flow import ControlFlow
 from asmevo.analysis.liveness import Liveness
@@ -61,6 +63,7 @@ _ADDRESSED = ("global_", "flat_", "scratch_", "buffer_", "ds_")
 _SCALAR_LOADS = ("s_load", "s_buffer_load")
 _SCALAR_STEP = 4
 _WINDOW = 12
+_SEED, _WALKS, _STEPS = 5, 10, 2000  # of the wait simulator
 _SGPR_FIELD = 8  # SGPRs that one in the descriptor's field stands for; compilers write even numbers
 
 
@@ -117,12 +120,12 @@ def is_free(instruction: Instruction) -> bool:
 
 
 def waits_left_out(kernel: Kernel, chance: random.Random) -> Iterator[Mutant]:
-    """A wait says nothing of one counter any more."""
+    """A wait says nothing of one counter any more, and the wait simulator misses it."""
     return _waits(kernel, chance, "wait left out", left_out=True)
 
 
 def waits_weakened(kernel: Kernel, chance: random.Random) -> Iterator[Mutant]:
-    """A wait lets one to four more be under way."""
+    """A wait lets one to four more be under way than may be."""
     return _waits(kernel, chance, "wait weakened", left_out=False)
 
 
@@ -134,7 +137,9 @@ def _waits(kernel: Kernel, chance: random.Random, kind: str, left_out: bool) -> 
         if mutation.wait in on_path and (mutation.value is None) == left_out:
             new = "nothing" if mutation.value is None else str(mutation.value)
             words = f"#{mutation.wait} {mutation.counter} {mutation.before} -> {new}"
-            yield Mutant(kind, mutated(kernel, mutation), words, (mutation.wait,))
+            faulty = mutated(kernel, mutation)
+            if find_violation(faulty, _SEED, _WALKS, _STEPS) is not None:
+                yield Mutant(kind, faulty, words, (mutation.wait,))
 
 
 def _needed_protections(kernel: Kernel, chance: random.Random) -> Iterator[tuple[Block, int, Instruction]]:

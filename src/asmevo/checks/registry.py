@@ -24,7 +24,7 @@ _Row = WaitStateRow | SequenceRow | PartialForwarding | HighShift
 class Rule(BaseModel):
     """One rule. `severity` is its usual one; a finding's own counts."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     id: str = Field(pattern=r"^[a-z]+[./][a-z0-9-]+$")
     title: str = Field(min_length=1)

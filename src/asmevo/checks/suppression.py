@@ -28,7 +28,7 @@ _Words = Annotated[str, Field(min_length=1)]
 
 
 class _Row(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     rule: _Words
     reason: Annotated[str, Field(pattern=r"\S")]
@@ -38,7 +38,7 @@ class _Row(BaseModel):
 
 
 class _Document(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     schema_: Literal["asmevo.suppressions/1"] = Field(alias="schema")
     suppressions: tuple[_Row, ...]

@@ -17,6 +17,16 @@ import typer
 from asmevo.doors.application import DebugConstraint, Rocm
 from asmevo.doors.exits import sentences
 from asmevo.doors.proposing import Adapter, LlmModel, LlmUrl, ModelPath, PromptFile, Wanted, own_proposers
+from asmevo.doors.searching import (
+    DEFAULT_BUDGET,
+    BudgetText,
+    BuiltInNames,
+    FloatingPoint,
+    Workers,
+    budget_of,
+    built_in_of,
+    policy_of,
+)
 
 if TYPE_CHECKING:
     from asmevo.program.kernel import Kernel
@@ -34,8 +44,11 @@ def evolve(
     gpu: Annotated[str | None, typer.Option("--gpu", help="The target; must agree with the file's own.")] = None,
     rocm: Rocm = None,
     kernel: Annotated[str | None, typer.Option("--kernel", help="Only kernels whose name matches this glob.")] = None,
-    budget: Annotated[float, typer.Option(help="Seconds to search, for all kernels together.", min=1.0)] = 45.0,
-    seed: Annotated[int, typer.Option(help="The same seed tries the same things in the same order.")] = 0,
+    budget: BudgetText = DEFAULT_BUDGET,
+    seed: Annotated[int, typer.Option(help="The same seed tries the same when the budget is in candidates.")] = 0,
+    proposers: BuiltInNames = None,
+    fp: FloatingPoint = "exact",
+    workers: Workers = 1,
     ledger: Annotated[Path, typer.Option(help="Where runs are recorded.")] = Path(".asmevo"),
     verbose: Annotated[bool, typer.Option("--verbose", help="Also each edit, and each gate's reason.")] = False,
     debug_constraint: DebugConstraint = False,
@@ -55,7 +68,7 @@ def evolve(
     with sentences(), as_file(files(__package__).joinpath("no_mac_merge.yaml")) as switched_off:
         program = open_program(source, gpu=gpu)
         kernels = program.select(kernel)
-        share = budget / len(kernels)
+        share = budget_of(budget).part(1 / len(kernels))
         rules = constraints_for(program.target.name, (str(switched_off),) if no_mac_merge else (), rocm)
         own = own_proposers(wanted, share)
         _say(f"{source}: {program.target.name}, {len(kernels)} kernel(s), constraints {rules.name}")
@@ -63,7 +76,15 @@ def evolve(
             _say(note)
         if not wanted.has_model:
             _say("the language-model proposer is off, no model is named (--model-path, --llm-url)")
-        options = SearchOptions(budget=share, seed=seed, constraints=rules, proposers=own)
+        options = SearchOptions(
+            budget=share,
+            seed=seed,
+            constraints=rules,
+            proposers=own,
+            built_in=built_in_of(proposers),
+            floating_point=policy_of(fp),
+            workers=workers,
+        )
         step = _Step(program, options, Ledger(ledger), verbose, debug_constraint)
         made = step.all(kernels)
         write_file_atomically(output, made)

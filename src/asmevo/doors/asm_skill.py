@@ -9,6 +9,7 @@ import typer
 
 from asmevo.doors import optimize_commands, slice_command
 from asmevo.doors.exits import sentences
+from asmevo.doors.searching import DEFAULT_BUDGET, BudgetText
 
 app = typer.Typer(
     name="asm-skill",
@@ -43,8 +44,8 @@ def slice_kernel(
 def optimize(
     slice_: Annotated[Path, typer.Option("--slice", help="A slice; its program stands where it stood, or beside it.")],
     output: Annotated[Path, typer.Option("--output", help="The patch to write.")],
-    budget: Annotated[float, typer.Option(help="Seconds to search.", min=1.0)] = 45.0,
-    seed: Annotated[int, typer.Option(help="The same seed tries the same things in the same order.")] = 0,
+    budget: BudgetText = DEFAULT_BUDGET,
+    seed: Annotated[int, typer.Option(help="The same seed tries the same when the budget is in candidates.")] = 0,
     launch: Annotated[Path | None, typer.Option(help="A launch manifest: offers also run on the emulator.")] = None,
     as_json: Json = False,
 ) -> None:

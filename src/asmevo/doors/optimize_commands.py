@@ -33,6 +33,17 @@ from asmevo.doors.proposing import (
     own_proposers,
     say_if_no_model,
 )
+from asmevo.doors.searching import (
+    DEFAULT_BUDGET,
+    BudgetText,
+    BuiltInNames,
+    ExecutorName,
+    FloatingPoint,
+    Workers,
+    budget_of,
+    built_in_of,
+    policy_of,
+)
 
 
 @app.command()
@@ -42,8 +53,12 @@ def optimize(
     kernel: KernelGlob = None,
     gpu: Gpu = None,
     level: Annotated[str, typer.Option(help="draft or standard: which gates a candidate must pass.")] = "standard",
-    budget: Annotated[float, typer.Option(help="Seconds to search.", min=1.0)] = 45.0,
-    seed: Annotated[int, typer.Option(help="The same seed tries the same things in the same order.")] = 0,
+    budget: BudgetText = DEFAULT_BUDGET,
+    seed: Annotated[int, typer.Option(help="The same seed tries the same when the budget is in candidates.")] = 0,
+    proposers: BuiltInNames = None,
+    fp: FloatingPoint = "exact",
+    workers: Workers = 1,
+    executor: ExecutorName = "processes",
     launch: Annotated[Path | None, typer.Option(help="A launch manifest: offers also run on the emulator.")] = None,
     ledger: Annotated[Path, typer.Option(help="Where runs are recorded.")] = Path(".asmevo"),
     constraints: Constraints = None,
@@ -85,9 +100,20 @@ def optimize(
             program = open_program(file, gpu=gpu)
             chosen, windows = program.only(kernel), ()
         manifest = read_manifest(launch) if launch is not None else None
-        own = own_proposers(wanted, budget)
-        rules = constraints_for(chosen.target.name, tuple(map(str, constraints or ())), rocm)
-        options = SearchOptions(Level(level), budget, seed, "l2", manifest, rules, own, windows)
+        limit, policy = budget_of(budget), policy_of(fp)
+        options = SearchOptions(
+            level=Level(level),
+            budget=limit,
+            seed=seed,
+            launch=manifest,
+            constraints=constraints_for(chosen.target.name, tuple(map(str, constraints or ())), rocm),
+            proposers=own_proposers(wanted, limit),
+            windows=windows,
+            built_in=built_in_of(proposers),
+            floating_point=policy,
+            workers=workers,
+            executor=executor,
+        )
         with search_progress(quiet=as_json) as tell:
             records = Ledger(ledger)
             run = search(program, chosen, options, records, tell)

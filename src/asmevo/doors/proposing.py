@@ -16,6 +16,7 @@ from asmevo.doors.exits import BAD_INPUT
 if TYPE_CHECKING:
     from asmevo.proposers import Proposer
     from asmevo.proposers.chat import ChatLimits, ChatModel
+    from asmevo.search import Budget
 
 ProposerCommands = Annotated[
     list[str] | None,
@@ -75,12 +76,13 @@ def proposers_named() -> Iterator[None]:
         raise typer.Exit(BAD_INPUT) from None
 
 
-def own_proposers(wanted: Wanted, budget: float) -> tuple[Proposer, ...]:
-    """The user's proposers; all together may use half of the budget, so that the built-in ones have theirs."""
+def own_proposers(wanted: Wanted, budget: Budget) -> tuple[Proposer, ...]:
+    """The user's proposers; all together may use half of a budget in seconds, so that the built-in ones have theirs."""
     from asmevo.proposers import Limits, command_proposer, entry_point_proposer
 
     models = (wanted.llm_url is not None) + (wanted.model_path is not None)
-    share = budget / 2 / max(1, len(wanted.commands) + len(wanted.entry_points) + models)
+    count = max(1, len(wanted.commands) + len(wanted.entry_points) + models)
+    share = budget.seconds / 2 / count if budget.is_timed else Limits().seconds
     limits = Limits(seconds=share)
     with proposers_named():
         if words := wanted.contradiction():

@@ -3,6 +3,16 @@
 from asmevo.gates.emulation import EmulationGate
 from asmevo.gates.gate import Gate, Verdict, VerdictKind
 from asmevo.gates.pipeline import Judgement, Level, Pipeline
-from asmevo.gates.timing import TimingGate
+from asmevo.gates.timing import Prediction, TimingGate
 
-__all__ = ["EmulationGate", "Gate", "Judgement", "Level", "Pipeline", "TimingGate", "Verdict", "VerdictKind"]
+__all__ = [
+    "EmulationGate",
+    "Gate",
+    "Judgement",
+    "Level",
+    "Pipeline",
+    "Prediction",
+    "TimingGate",
+    "Verdict",
+    "VerdictKind",
+]

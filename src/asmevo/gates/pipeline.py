@@ -18,6 +18,7 @@ from asmevo.gates.gate import Gate, Verdict
 from asmevo.gates.waits import WaitsGate
 from asmevo.program.candidate import Candidate
 from asmevo.program.kernel import Kernel
+from asmevo.prover import FloatPolicy
 
 
 class Level(Enum):
@@ -45,10 +46,17 @@ def _hazards(kernel: Kernel) -> tuple[Finding, ...]:
 
 
 class Pipeline:
-    """The gates of one level, made for one parent kernel; `constraints` are the target's built-in ones by default."""
+    """The gates of one level, made for one parent kernel; `constraints` are the target's built-in ones by default.
+
+    `policy` is what counts as equal in floating point.
+    """
 
     def __init__(
-        self, parent: Kernel, level: Level = Level.STANDARD, constraints: Compiled | None = None
+        self,
+        parent: Kernel,
+        level: Level = Level.STANDARD,
+        constraints: Compiled | None = None,
+        policy: FloatPolicy = FloatPolicy.EXACT,
     ) -> None:
         self.parent = parent
         self.level = level
@@ -60,7 +68,7 @@ class Pipeline:
             FindingsGate("resources", parent, check_resources, "registers, descriptor and note agree"),
         ]
         if level is not Level.DRAFT:
-            self.gates.append(EquivalenceGate(parent))
+            self.gates.append(EquivalenceGate(parent, policy))
 
     def judge(self, candidate: Candidate) -> Judgement:
         """Sends a candidate through the gates until one does not accept."""

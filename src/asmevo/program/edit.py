@@ -20,7 +20,7 @@ from asmevo.program.kernel import Block, Kernel
 
 
 class _Edit(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Move(_Edit):
@@ -74,7 +74,7 @@ Edit = Annotated[Move | Replace | Insert | Delete | Reorder, Field(discriminator
 class EditScript(BaseModel):
     """A list of edits for the kernel whose hash is `base`; `origin` says who proposed it and why."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     base: str
     kernel: str

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from asmevo.analysis.dependence import clause_length
-from asmevo.analysis.events import effect_of
+from asmevo.analysis.events import effect_of, union
 from asmevo.analysis.hazards import analyse_hazards
 from asmevo.analysis.wait_state import Walk
 from asmevo.program.errors import EditError
@@ -105,6 +105,12 @@ class Placement:
     def body(self) -> tuple[Instruction, ...]:
         """The block's instructions without what is derived anew."""
         return tuple(i for i in self.block.instructions if not is_mark(i, self.target))
+
+    def settles(self, point: Instruction, access: Instruction) -> bool:
+        """Whether an access of this block must be done at an instruction at which other waves may look."""
+        orders = effect_of(point.decoded, self.target).orders
+        opened = union(issue.opened for issue in effect_of(access.decoded, self.target).issues)
+        return bool(orders & opened) and access.id not in self._points.get(point.id, frozenset())
 
     def rebuild(self, order: Sequence[Instruction]) -> tuple[Block, ...] | None:
         """The kernel's blocks with this one in a new order; None when no placement was found."""

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from asmevo.analysis.control_flow import ControlFlow
+from asmevo.analysis.liveness import Liveness
 from asmevo.analysis.wait_counters import WaitAnalysis
 from asmevo.analysis.windows import Window
 from asmevo.checks.constraints import Compiled
@@ -52,6 +53,11 @@ class Facts:
     def waits(self) -> WaitAnalysis:
         """What is under way where."""
         return WaitAnalysis(self.kernel)
+
+    @cached_property
+    def liveness(self) -> Liveness:
+        """Which registers are read later."""
+        return Liveness(self.kernel)
 
     @cached_property
     def machine(self) -> Machine:

@@ -3,13 +3,20 @@
 from asmevo.gates import Level
 from asmevo.search.apply import Applied, apply_patch
 from asmevo.search.artifacts import BrokenLedgerError, LedgerError
+from asmevo.search.budget import Budget, BudgetError
+from asmevo.search.executors import EXECUTORS, ExecutorError
 from asmevo.search.ledger import Ledger
-from asmevo.search.optimize import OptimizationRun, SearchOptions, optimize
+from asmevo.search.optimize import optimize
+from asmevo.search.options import OptimizationRun, SearchOptions
 from asmevo.search.patch import Patch, PatchError, read_patch
 
 __all__ = [
+    "EXECUTORS",
     "Applied",
     "BrokenLedgerError",
+    "Budget",
+    "BudgetError",
+    "ExecutorError",
     "Ledger",
     "LedgerError",
     "Level",

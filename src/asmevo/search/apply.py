@@ -9,6 +9,7 @@ from typing import Any
 from asmevo.gates import Level, Pipeline
 from asmevo.program import open_program, write_program
 from asmevo.program.candidate import Candidate
+from asmevo.prover import FloatPolicy
 from asmevo.search.patch import Patch, PatchError
 
 
@@ -34,7 +35,7 @@ def apply_patch(patch: Patch, file: Path, number: int, gpu: str | None = None) -
         raise PatchError(str(file), f"the patch has {len(patch.candidates)} candidates, there is no number {number}")
     kernel = program.kernel(patch.kernel)
     candidate = Candidate.make(kernel, patch.candidates[number - 1].script)
-    judgement = Pipeline(kernel, Level.STANDARD).judge(candidate)
+    judgement = Pipeline(kernel, Level.STANDARD, policy=FloatPolicy.named(patch.floating_point)).judge(candidate)
     verdicts = [verdict.to_dict() for verdict in judgement.verdicts]
     if not judgement.accepted:
         return Applied(None, verdicts)

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 from asmevo.program.kernel import Block, Kernel
+from asmevo.prover import FloatPolicy
 from asmevo.timing import Estimate
 
 _KNOWN_WORDS = {
@@ -23,11 +24,14 @@ def explain(parent: Kernel, candidate: Kernel, before: Estimate, after: Estimate
     return f"{_changes(parent, candidate)}; {_stalls(before, after)}"
 
 
-def relies_on(after: Estimate) -> str:
-    """What the prediction rests on."""
+def relies_on(after: Estimate, policy: FloatPolicy) -> str:
+    """What the prediction rests on, and what floating-point results rest on where they may differ."""
     shares = sorted(after.known.items(), key=lambda item: -item[1])
     words = ", ".join(f"{share:.0%} {_KNOWN_WORDS.get(known, known)}" for known, share in shares if share >= 0.005)
-    return f"the latency facts of the cycle model ({words}), memory scenario `{after.memory}`"
+    model = f"the latency facts of the cycle model ({words}), memory scenario `{after.memory}`"
+    if policy is FloatPolicy.EXACT:
+        return model
+    return f"{model}; floating-point policy `{policy}`: results are equal only as far as it says"
 
 
 def _changes(parent: Kernel, candidate: Kernel) -> str:

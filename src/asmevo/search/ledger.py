@@ -28,11 +28,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from asmevo.gates.gate import Verdict
-from asmevo.gates.pipeline import Judgement
-from asmevo.program.edit import EditScript
 from asmevo.search.artifacts import Artifacts
 from asmevo.search.records import Entry, Record, Records
+from asmevo.search.tried import Tried
 
 DEFAULT_ROOT = Path(".asmevo")
 _BATCH = 256
@@ -108,34 +106,27 @@ class LedgerRun:
         self.flush()
         self.ledger.records.close()
 
-    def record(self, judgement: Judgement, cost: float | None, parent: str | None = None) -> None:
-        """A judged candidate. `parent`: hash of the kernel it was made from; `cost`: share of the original's cycles."""
-        candidate = judgement.candidate
+    def record(self, tried: Tried) -> None:
+        """A judged candidate. Of a script that fits no kernel only its beginning is kept."""
+        fits = tried.kernel_hash is not None
+        script = tried.script.model_dump_json()
         body = {
-            "origin": candidate.script.origin,
-            "parent": parent or candidate.parent.hash,
-            "kernel_hash": candidate.kernel.hash,
-            "accepted": judgement.accepted,
-            "verdicts": [verdict.to_dict() for verdict in judgement.verdicts],
-            "cost": cost,
-        }
-        name = self._add_candidate(body, candidate.script.model_dump_json())
-        self._names[candidate.kernel.hash] = name
-        if judgement.accepted:
+            "proposer": tried.proposer,
+            "origin": tried.script.origin,
+            "parent": tried.parent_hash,
+            "kernel_hash": tried.kernel_hash,
+            "accepted": tried.accepted,
+            "verdicts": [verdict.to_dict() for verdict in tried.verdicts],
+            "cost": tried.cost,
+        } | ({} if fits else {"beginning": script[:_SHOWN_OF_A_MISFIT]})
+        self._candidates += 1
+        name = f"{self.id}/{self._candidates}"
+        written = script if fits else "null"
+        self._add(Entry("candidate", self.id, name, f'{json.dumps(body)[:-1]}, "script": {written}}}'))
+        if tried.kernel_hash is not None:
+            self._names.setdefault(tried.kernel_hash, name)
+        if tried.accepted:
             self.flush()
-
-    def record_misfit(self, script: EditScript, verdict: Verdict, parent: str) -> None:
-        """A script that does not fit the kernel it was proposed for; only its beginning is kept."""
-        body = {
-            "origin": script.origin,
-            "parent": parent,
-            "kernel_hash": None,
-            "accepted": False,
-            "verdicts": [verdict.to_dict()],
-            "cost": None,
-            "beginning": script.model_dump_json()[:_SHOWN_OF_A_MISFIT],
-        }
-        self._add_candidate(body, "null")
 
     def record_failure(self, proposer: str, reason: str) -> None:
         """A proposer that had to be given up, in one sentence."""
@@ -166,12 +157,6 @@ class LedgerRun:
         entries, self._waiting = [*self._waiting, *(last or ())], []
         self._written = time.monotonic()
         return self.ledger.records.append(entries, durable=last is not None) if entries else []
-
-    def _add_candidate(self, body: dict[str, Any], script: str) -> str:
-        self._candidates += 1
-        name = f"{self.id}/{self._candidates}"
-        self._add(Entry("candidate", self.id, name, f'{json.dumps(body)[:-1]}, "script": {script}}}'))
-        return name
 
     def _add(self, entry: Entry) -> None:
         self._waiting.append(entry)

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from asmevo.program import ProgramError
 from asmevo.program.edit import EditScript
 
+FloatingPoint = Literal["exact", "nan", "contract", "reassoc"]
 SCHEMA: Literal["asmevo.patch/1"] = "asmevo.patch/1"
 
 
@@ -59,7 +60,8 @@ class PatchCandidate(_Model):
 
 
 class Patch(_Model):
-    """The document. `before` are the measures of the kernel as it came; `launch` the smallest launch that runs it."""
+    """The document. `before` are the measures of the kernel as it came; `launch` the smallest launch that runs it,
+    `floating_point` the policy under which the candidates are equal to it."""
 
     schema_: Literal["asmevo.patch/1"] = Field(alias="schema")
     tool_version: str
@@ -70,6 +72,7 @@ class Patch(_Model):
     kernel_hash: str
     seed: int
     level: str
+    floating_point: FloatingPoint = "exact"
     before: Measures
     candidates: tuple[PatchCandidate, ...]
     estimate_note: str

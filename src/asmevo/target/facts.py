@@ -14,7 +14,7 @@ Known = Literal["measured", "vendor", "llvm", "aco", "secondhand", "assumed"]
 class Frozen(BaseModel):
     """Data of this room cannot be changed after loading, and a misspelt key is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Fact(Frozen, Generic[T]):

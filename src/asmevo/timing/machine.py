@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from asmevo.analysis.events import counter_events, wait_values
 from asmevo.program.instruction import Decoded
@@ -134,7 +134,11 @@ class Queue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Profile:
-    """Timing of one encoding. Cycles; register units in `reads` and `writes` (see program.registers)."""
+    """Timing of one encoding. Cycles; register units in `reads` and `writes` (see program.registers).
+
+    It issues on `issue_port` (`port` if None), which it holds for `hold` cycles, and needs `shared_port` too, for
+    `shared_hold`. `places`: entries of the queue that must be free one after the other before the ports are.
+    """
 
     decoded: Decoded
     port: Port
@@ -154,7 +158,10 @@ class Profile:
     extra: Cost | None = None
     barrier: str = ""
     hold: int = 0
+    issue_port: Port | None = None
     shared_port: Port | None = None
+    shared_hold: int = 0
+    places: int = 1
     same_accumulator: int = 0
     destination: int = 0
     gathered: Operands | None = None
@@ -183,9 +190,13 @@ class Machine:
         self.interval = self.issue.cycles
         self.two_clocks = "valu_issue_to_execute" in target.timing
         self.queues = {stream: self._queue(stream) for stream in Stream if self.two_clocks}
+        pipe = self.cost("operand_pipe", "")
+        self.operand_pipe = pipe.cycles if pipe is not None and self.two_clocks else 0
+        """Passes in the pipe between the vector queue and execution, 0 where there is none."""
         self.register_file = register_file_facts(target) if self.two_clocks else None
         self._valu_scalar = self.cost("valu_reads_only_scalars_to_execute", "")
         self._valu_constant = self.cost("valu_reads_nothing_to_execute", "")
+        self._matrix_read = self.cost("matrix_issue_to_execute", "")
         self._scalar_read = self.cost("salu_reads_sgpr_to_execute", "")
         self._profiles: dict[Decoded, Profile] = {}
 
@@ -232,6 +243,8 @@ class Machine:
         reads_scalar = any(SCALAR_RESULTS >> unit & 1 for unit in profile.reads)
         if profile.port in (Port.SALU, Port.SMEM) and reads_scalar and self._scalar_read is not None:
             return self._scalar_read.cycles
+        if profile.port is Port.MATRIX and self._matrix_read is not None:
+            return self._matrix_read.cycles
         if profile.port in (Port.VALU, Port.TRANS) and not profile.decoded.reads & VECTOR_MASK:
             shorter = self._valu_scalar if reads_scalar else self._valu_constant
             return shorter.cycles if shorter is not None else queue.to_execute
@@ -357,11 +370,27 @@ class Machine:
             tuple(units_of(decoded.reads)),
             tuple(units_of(decoded.writes)),
             self._returns(decoded, 0),
-            hold=occupancy.cycles if self.two_clocks and port is not Port.MATRIX else self.interval,
-            shared_port=Port.VALU if port is Port.TRANS or (port is Port.MATRIX and self.two_clocks) else None,
             same_accumulator=accumulator(decoded) if kind == "matrix" else 0,
             destination=first_mask(decoded) if kind == "matrix" else 0,
+            **self._ports(port, occupancy.cycles),
         )
+
+    def _ports(self, port: Port, passes: int) -> dict[str, Any]:
+        """What a vector instruction holds at issue.
+
+        Two clocks: instructions of several passes share a port beside the vector port; a transcendental leaves the
+        vector port to others after a cycle, and a matrix operation both.
+        """
+        if not self.two_clocks:
+            return {"hold": self.interval, "shared_port": Port.VALU if port is Port.TRANS else None, "shared_hold": 1}
+        places = passes if passes <= self.queues[Stream.VALU].depth else 1
+        if port is Port.TRANS:
+            return {"hold": passes, "shared_port": Port.VALU, "shared_hold": 1, "places": places}
+        if port is Port.MATRIX:
+            return {"hold": 1, "issue_port": Port.VALU, "shared_port": Port.TRANS, "shared_hold": 1}
+        if passes > 1:
+            return {"hold": passes, "shared_port": Port.TRANS, "shared_hold": passes, "places": places}
+        return {"hold": 1}
 
     def _engine(self, port: Port) -> Port:
         """Transcendentals have a pipe of their own where there are two clocks, matrix operations where there

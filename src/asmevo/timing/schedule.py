@@ -76,6 +76,8 @@ _HISTORIES = {"VALU_DEP": VALU_HISTORY, "TRANS32_DEP": TRANS_HISTORY}
 class Step:
     """One instruction on the path, ready to simulate. Cycles; ports and streams as numbers for speed.
 
+    `places`, `passes`, `to_pipe`: see Profile and operand_pipe; `keeps_wave`: its wave stops while the queue is full.
+    `after_trans`: cycles from the end of a transcendental to its execution.
     `held`: whether anything but the units can delay its issue. `entry`: cycles more behind an instruction
     that is no immediate. `gap`: cycles from its issue to the wave's next.
     """
@@ -94,6 +96,12 @@ class Step:
     occupancy: int
     hold: int
     shared_port: int
+    shared_hold: int
+    places: int
+    passes: int
+    keeps_wave: bool
+    after_trans: int
+    to_pipe: int
     gap: int
     gap_cause: Cause
     busy: Cause
@@ -332,6 +340,8 @@ class _Rules:
         self._silent = cost("silent_after_branch", "branch")
         self._address = cost("vmem_address_after_valu", "vmem address")
         self._first_vector = cost("first_valu_of_wave", "first valu")
+        after_trans = cost("matrix_after_trans", "") if machine.two_clocks else None
+        self._after_trans = after_trans.cycles if after_trans is not None else 0
         self._entry = cost("immediate_after_other", "issue immediate")
         self._two_pass = cost("delay_alu_valu_dep_two_pass", "delay_alu valu")
         self._one_pass = cost("delay_alu_valu_dep", "delay_alu valu")
@@ -353,7 +363,7 @@ class _Rules:
         return Step(
             slot=slot,
             id=place.instruction.id,
-            port=int(profile.port),
+            port=int(profile.port if profile.issue_port is None else profile.issue_port),
             engine=int(profile.engine),
             stream=int(profile.stream),
             queue=queue,
@@ -365,6 +375,12 @@ class _Rules:
             occupancy=profile.occupancy.cycles,
             hold=profile.hold or machine.interval,
             shared_port=int(profile.shared_port) if profile.shared_port is not None else -1,
+            shared_hold=profile.shared_hold,
+            places=profile.places,
+            passes=self._passes(profile),
+            keeps_wave=profile.port is Port.MATRIX and machine.two_clocks,
+            after_trans=self._after_trans if profile.port is Port.MATRIX else 0,
+            to_pipe=max(0, profile.to_execute - machine.operand_pipe),
             gap=taken.cycles if taken is not None else machine.interval,
             gap_cause=taken.cause if taken is not None else self._issue,
             busy=profile.occupancy.cause,
@@ -387,6 +403,12 @@ class _Rules:
             barrier_gap=profile.result if profile.barrier else None,
             profile=profile,
         )
+
+    def _passes(self, profile: Profile) -> int:
+        """Passes through the operand pipe, 0 for what does not go through it; a transcendental goes through once."""
+        if not self._machine.operand_pipe or profile.stream is not Stream.VALU:
+            return 0
+        return 1 if profile.port is Port.TRANS else profile.occupancy.cycles
 
     def _to_execute(self, place: _Place) -> int:
         """Cycles from issue to execution when nothing is in the way."""

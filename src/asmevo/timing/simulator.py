@@ -18,14 +18,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from asmevo.timing.machine import Cause, Machine, Port, Stream
+from asmevo.timing.operand_pipe import OperandPipe
 from asmevo.timing.register_file import RegisterFile
 from asmevo.timing.schedule import Step
 
 _LONG_AGO = -(1 << 30)
 _LONGEST_PERIOD = 3
 _PORTS = len(Port)
-_MATRIX = int(Port.MATRIX)
-_BEHIND_MATRIX = (int(Port.MATRIX), int(Port.SALU))
+_VALU = int(Port.VALU)
+_TRANS = int(Port.TRANS)
 
 StallKey = tuple[int, int, Cause]
 """Slot that waited, slot it waited for (-1: none), why."""
@@ -153,12 +154,7 @@ class Simulator:
         self._path_free: dict[int, int] = {}
         self._stream_last = [_LONG_AGO] * len(Stream)
         self._queues: list[list[tuple[int, Cause | None, int]]] = [[] for _ in Stream]
-        depth, release = (
-            machine.cost("matrix_in_flight", ""),
-            machine.cost("matrix_release", "matrix queue full"),
-        )
-        self._matrix_limit = (depth.cycles, release) if machine.two_clocks and depth and release else None
-        self._matrix_ends: list[tuple[int, int]] = []
+        self._pipe = OperandPipe(machine.operand_pipe) if machine.operand_pipe else None
         self._arrived: dict[tuple[int, int], tuple[int, int]] = {}
         self._parked: dict[tuple[int, int], list[Wave]] = {}
         self._ready: list[tuple[int, int]] = []
@@ -270,9 +266,9 @@ class Simulator:
         if queue is not None:
             entries = self._queues[step.stream]
             if len(entries) >= queue.depth:
-                started, why, whom = entries[-queue.depth]
-                if started + queue.release > time:
-                    time, cause, culprit = started + queue.release, why or queue.cause, whom
+                free, why, whom = entries[-queue.depth]
+                if free > time:
+                    time, cause, culprit = free, why or queue.cause, whom
         elif self._engine_free[step.engine] > time:
             owner = self._engine_owner[step.engine]
             time = self._engine_free[step.engine]
@@ -338,14 +334,16 @@ class Simulator:
         self._port_free[step.port] = time + step.hold
         self._port_owner[step.port] = slot
         if step.shared_port >= 0:
-            self._port_free[step.shared_port] = time + interval
+            self._port_free[step.shared_port] = time + step.shared_hold
             self._port_owner[step.shared_port] = slot
         start = self._start(wave, step, time)
         wave.started[slot] = start
         wave.next, wave.next_cause, wave.last_slot = time + step.gap, step.gap_cause, slot
         wave.after_immediate = step.immediate
-        if step.port == _MATRIX and self._matrix_limit is not None:
-            self._limit_matrix(wave, step, start)
+        if step.places > 1:
+            self._hold_ports(step, time)
+        elif step.keeps_wave:
+            self._keep_wave(wave, step)
         for port, cycles, why in step.after:
             held = wave.after[port]
             if held is None or held[0] < time + cycles:
@@ -361,16 +359,22 @@ class Simulator:
         if step.barrier:
             self._arrive(wave, step, time)
 
-    def _limit_matrix(self, wave: Wave, step: Step, start: int) -> None:
-        """A wave goes on behind a matrix operation only when few enough of them are under way on the SIMD."""
-        assert self._matrix_limit is not None
-        depth, release = self._matrix_limit
-        self._matrix_ends.append((start + step.occupancy, step.slot))
-        if len(self._matrix_ends) >= depth:
-            end, slot = self._matrix_ends[-depth]
-            freed = (end + release.cycles, release.cause, slot)
-            for port in _BEHIND_MATRIX:
-                wave.after[port] = freed
+    def _hold_ports(self, step: Step, time: int) -> None:
+        """An instruction of several passes keeps its ports until the last pass has a place in the queue."""
+        assert step.queue is not None
+        entries, back = self._queues[step.stream], step.queue.depth + 2 - step.places
+        if len(entries) >= back and entries[-back][0] >= time:
+            free = entries[-back][0] + 1
+            for port in (step.port, step.shared_port):
+                if port != _VALU or step.port == _VALU:
+                    self._port_free[port] = max(self._port_free[port], free)
+
+    def _keep_wave(self, wave: Wave, step: Step) -> None:
+        """The wave of a matrix operation that took the last place in the queue stops until one is free."""
+        assert step.queue is not None
+        entries, depth = self._queues[step.stream], step.queue.depth
+        if len(entries) >= depth and entries[-depth][0] > wave.next:
+            wave.next, wave.next_cause = entries[-depth][0], step.queue.cause
 
     def _start(self, wave: Wave, step: Step, time: int) -> int:
         """When a step that issues at `time` executes; takes its engine and its place in the queue."""
@@ -391,6 +395,10 @@ class Simulator:
             owner = self._engine_owner[engine]
             start = self._engine_free[engine]
             whom, why = owner if owner is not None else (step.slot, step.busy)
+        if step.after_trans and self._engine_free[_TRANS] + step.after_trans > start:
+            owner = self._engine_owner[_TRANS]
+            start = self._engine_free[_TRANS] + step.after_trans
+            whom, why = owner if owner is not None else (step.slot, step.busy)
         for slot, cycles, reason in step.results:
             if wave.started[slot] + cycles > start:
                 start, why, whom = wave.started[slot] + cycles, reason, slot
@@ -402,7 +410,11 @@ class Simulator:
         self._engine_free[engine] = start + step.occupancy
         self._engine_owner[engine] = (step.slot, step.busy)
         self._stream_last[step.stream] = start
-        entries.append((start, why, whom))
+        if step.passes and self._pipe is not None:
+            free = self._pipe.enter(time + step.to_pipe, start, step.passes) + queue.release
+        else:
+            free = start + queue.release
+        entries.append((free, why, whom))
         return start
 
     def _await(self, wave: Wave, step: Step, start: int) -> None:

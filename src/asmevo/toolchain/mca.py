@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from asmevo.toolchain.base import TRIPLE, Processor
 from asmevo.toolchain.errors import ToolchainError, ToolchainMissingError
@@ -43,19 +44,31 @@ def find_mca() -> str | None:
 
 def analyse(text: str, processor: Processor, iterations: int) -> McaAnswer:
     """Asks llvm-mca. Raises ToolchainMissingError, and ToolchainError with its first complaint."""
+    summary = _asked(text, processor, f"-iterations={iterations}")["SummaryView"]
+    return McaAnswer(
+        summary["TotalCycles"], summary["Instructions"], summary["Iterations"], summary["BlockRThroughput"]
+    )
+
+
+def issue_cycles(text: str, processor: Processor) -> tuple[int, ...]:
+    """The cycle at which each instruction of straight code issues, as llvm-mca sees it. Raises as `analyse`."""
+    view = _asked(text, processor, "-iterations=1", "-timeline", "-timeline-max-cycles=0")["TimelineView"]
+    return tuple(each["CycleIssued"] for each in view["TimelineInfo"])
+
+
+def _asked(text: str, processor: Processor, *options: str) -> dict[str, Any]:
+    """The report on the code as one region."""
     program = find_mca()
     if program is None:
         raise ToolchainMissingError(
             "llvm-mca is not installed; `apt install llvm`, or set ASMEVO_LLVM to a directory that has it"
         )
-    command = [program, f"--mtriple={TRIPLE}", f"-mcpu={processor.cpu}", f"-iterations={iterations}", "-json", "-"]
+    command = [program, f"--mtriple={TRIPLE}", f"-mcpu={processor.cpu}", *options, "-json", "-"]
     if processor.features:
         command.insert(-1, f"-mattr={processor.features}")
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=_SECONDS)
     if done.returncode != 0:
         complaint = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip()[:200])
         raise ToolchainError(f"llvm-mca: {complaint}")
-    summary = json.loads(done.stdout)["CodeRegions"][0]["SummaryView"]
-    return McaAnswer(
-        summary["TotalCycles"], summary["Instructions"], summary["Iterations"], summary["BlockRThroughput"]
-    )
+    region: dict[str, Any] = json.loads(done.stdout)["CodeRegions"][0]
+    return region

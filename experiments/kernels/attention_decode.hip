@@ -1,0 +1,2 @@
+/* The same source as HIP. */
+#include "attention_decode.cl"

@@ -1,0 +1,3 @@
+/* The same kernel, compiled for one wave a SIMD. */
+#define WAVES_PER_SIMD 1
+#include "attention_decode.cl"

@@ -1,0 +1,2 @@
+/* The same source as HIP. */
+#include "fused_mlp.cl"

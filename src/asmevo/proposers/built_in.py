@@ -1,0 +1,63 @@
+"""The built-in proposers by name, in the order in which a search first asks them: quick ones before patient ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from asmevo.proposers.genetic import Genetic
+from asmevo.proposers.list_scheduler import ListScheduler
+from asmevo.proposers.local_search import LocalSearch
+from asmevo.proposers.proposer import Proposer, ProposerError
+from asmevo.proposers.waits import WaitRelaxer
+from asmevo.prover import FloatPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltIn:
+    """`make` builds it for a floating-point policy. `summary` is for people.
+
+    One that is `varied` has other ideas each time it is asked about the same version. One that is a `move` has single
+    small ideas at once, so that the genetic search can use it as a mutation.
+    """
+
+    name: str
+    summary: str
+    make: Callable[[FloatPolicy], Proposer]
+    varied: bool = False
+    is_move: bool = True
+
+
+def _genetic(policy: FloatPolicy) -> Proposer:
+    return Genetic([each.make(policy) for each in BUILT_IN.values() if each.is_move])
+
+
+_ALL = (
+    BuiltIn("waits", "waits and no-ops dropped, relaxed, sunk, merged", lambda policy: WaitRelaxer()),
+    BuiltIn("list-scheduler", "hot blocks in a new order that hides latency", lambda policy: ListScheduler()),
+    BuiltIn(
+        "local-search",
+        "orders of the hottest loops, step by step along the cycle model",
+        lambda policy: LocalSearch(),
+        varied=True,
+        is_move=False,
+    ),
+    BuiltIn(
+        "genetic",
+        "versions on islands that mutate by all others' ideas and cross",
+        _genetic,
+        varied=True,
+        is_move=False,
+    ),
+)
+
+BUILT_IN: dict[str, BuiltIn] = {each.name: each for each in _ALL}
+"""By name, in the order of asking."""
+
+
+def built_in_named(names: Sequence[str]) -> tuple[BuiltIn, ...]:
+    """Those of these names, in the order of asking. Raises ProposerError for a name that is none."""
+    strangers = [each for each in names if each not in BUILT_IN]
+    if strangers:
+        raise ProposerError(f"there is no proposer {strangers[0]}; there are: {', '.join(BUILT_IN)}")
+    return tuple(each for each in _ALL if each.name in names)

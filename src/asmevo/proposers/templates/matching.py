@@ -1,0 +1,240 @@
+"""Finding a template's pattern in a block.
+
+Idea. The lines of a pattern are matched from the last to the first. A line whose result is read by a line that has
+been matched already can only be the writer that reaches that reader; lines without such a tie may be anywhere near by.
+Operands are unified with variables. At last the flow is compared, register unit by register unit: what a matched
+instruction reads must come from the nearest line in front of it (in the pattern) that writes it, or, if there is none,
+from outside of the match. So implicit registers (SCC, VCC, EXEC) count like all others, and the instructions of a
+match need not be neighbours. Whether the match may be replaced, and where, is `rewriting`'s to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from asmevo.program.instruction import Instruction, Modifier, Operand
+from asmevo.program.registers import NAMED_SPANS, RegisterFile, RegisterSpan, units_of
+from asmevo.proposers.templates.block_index import BlockIndex
+from asmevo.proposers.templates.language import Line, ModifierSlot, Slot
+from asmevo.proposers.templates.library import CompiledLine, CompiledTemplate
+from asmevo.semantics.constants import constant_value
+from asmevo.semantics.operands import UnsupportedOperandError
+
+_WINDOW = 96  # instructions between lines that no register ties together
+_MOST_MATCHES = 256  # of one template in one block
+_FILES = {"v": RegisterFile.VGPR, "s": RegisterFile.SGPR, "a": RegisterFile.AGPR}
+_VCC = NAMED_SPANS["vcc"].base_unit
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a variable stands for: the operand's text, the registers in it, or the 32 bits of a number.
+
+    Of registers that were bound one by one, `span` is what they are part of, from the first on.
+    """
+
+    text: str
+    span: RegisterSpan | None = None
+    number: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """All variables so far, and the modifiers that `...` stands for."""
+
+    bound: dict[str, Bound] = field(default_factory=dict)
+    rest: tuple[Modifier, ...] | None = None
+
+    def numbers(self) -> dict[str, int]:
+        """The variables that are numbers."""
+        return {name: each.number for name, each in self.bound.items() if each.number is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A pattern found: the place of each of its lines, and what its variables are."""
+
+    template: CompiledTemplate
+    places: tuple[int, ...]
+    binding: Binding
+
+
+def find_matches(template: CompiledTemplate, index: BlockIndex) -> Iterator[Match]:
+    """All matches of a template in a block whose flow and conditions fit; each set of places once."""
+    seen: set[tuple[int, ...]] = set()
+    for places, binding in _Search(template, index).run():
+        key = tuple(sorted(places))
+        if key in seen or len(seen) >= _MOST_MATCHES or not _flows(index, places):
+            continue
+        seen.add(key)
+        yield Match(template, places, binding)
+
+
+class _Search:
+    """Backtracking over the lines of one template in one block."""
+
+    def __init__(self, template: CompiledTemplate, index: BlockIndex) -> None:
+        self.template = template
+        self.index = index
+        self.lines = template.before
+
+    def run(self) -> Iterator[tuple[tuple[int, ...], Binding]]:
+        if all(any(self.index.places(name) for name in each.line.mnemonics) for each in self.lines):
+            yield from self._extend(len(self.lines) - 1, (), Binding())
+
+    def _extend(
+        self, number: int, later: tuple[int, ...], binding: Binding
+    ) -> Iterator[tuple[tuple[int, ...], Binding]]:
+        if number < 0:
+            yield later, binding
+            return
+        compiled = self.lines[number]
+        for place in self._candidates(compiled, number, later, binding):
+            if place in later:
+                continue
+            for order in compiled.line.orders:
+                further = unified(compiled.line, order, self.index.code[place], binding)
+                if further is not None:
+                    yield from self._extend(number - 1, (place, *later), further)
+
+    def _candidates(
+        self, compiled: CompiledLine, number: int, later: tuple[int, ...], binding: Binding
+    ) -> list[int]:
+        named = [place for name in compiled.line.mnemonics for place in self.index.places(name)]
+        if not later:
+            return named
+        tied = self._tied(compiled, number, later, binding)
+        if tied is not None:
+            return [tied] if tied in named else []
+        middle = later[0]
+        return [place for place in named if abs(place - middle) <= _WINDOW]
+
+    def _tied(
+        self, compiled: CompiledLine, number: int, later: tuple[int, ...], binding: Binding
+    ) -> int | None:
+        """The only place where a line can be whose result a later line reads."""
+        for slot in compiled.defined:
+            found = binding.bound.get(slot.name)
+            if found is None or found.span is None:
+                continue
+            unit = found.span.base_unit + (slot.index or 0)
+            for step, place in enumerate(later):
+                if self._reads(self.lines[number + 1 + step], slot) and self.index.code[place].reads >> unit & 1:
+                    return self.index.reaching(place, unit)
+        return None
+
+    @staticmethod
+    def _reads(compiled: CompiledLine, slot: Slot) -> bool:
+        return any(each.name == slot.name and each.index in (None, slot.index) for each in compiled.read)
+
+
+def _flows(index: BlockIndex, places: tuple[int, ...]) -> bool:
+    """Whether what each instruction reads comes from where the pattern says."""
+    matched = set(places)
+    for number, place in enumerate(places):
+        for unit in units_of(index.code[place].reads):
+            wanted = next(
+                (each for each in reversed(places[:number]) if index.code[each].writes >> unit & 1), None
+            )
+            actual = index.reaching(place, unit)
+            if actual != wanted if wanted is not None else actual in matched:
+                return False
+    return True
+
+
+def unified(line: Line, order: tuple[Slot, ...], instruction: Instruction, binding: Binding) -> Binding | None:
+    """The binding with what an instruction adds to it; None if it is no instance of the line."""
+    operands = instruction.decoded.operands
+    if instruction.target is not None or instruction.reference is not None or len(operands) != len(order):
+        return None
+    bound = dict(binding.bound)
+    for slot, operand in zip(order, operands, strict=True):
+        if not _unify(slot, operand, instruction, bound):
+            return None
+    rest = _unify_modifiers(line, instruction, bound)
+    if rest is None or (line.rest and binding.rest is not None and rest != binding.rest):
+        return None
+    return Binding(bound, rest if line.rest else binding.rest)
+
+
+def _unify(slot: Slot, operand: Operand, instruction: Instruction, bound: dict[str, Bound]) -> bool:
+    text = operand.text
+    if slot.text:
+        return text == slot.text
+    if slot.negated:
+        if not operand.negated or operand.absolute or not text.startswith("-"):
+            return False
+        text = text[1:]
+    elif slot.kind and (operand.negated or operand.absolute):
+        return False
+    found = _bound(slot, operand, text, instruction)
+    if found is None:
+        return False
+    known = bound.get(slot.name)
+    if known is None:
+        bound[slot.name] = found
+        return True
+    if slot.is_number:
+        return known.number == found.number
+    if slot.kind:
+        return known.span is not None and found.span is not None and known.span.base_unit == found.span.base_unit
+    return known.text == found.text
+
+
+def _bound(slot: Slot, operand: Operand, text: str, instruction: Instruction) -> Bound | None:
+    """What a variable would stand for here; None if it cannot."""
+    if slot.is_number:
+        number = number_of(operand, instruction)
+        return None if number is None else Bound(text, None, number)
+    span = operand.registers
+    if not slot.kind:
+        return Bound(text, span, number_of(operand, instruction) if span is None else None)
+    if span is None or operand.half:
+        return None
+    if slot.is_mask:
+        fits = span.count == instruction.decoded.wave_size // 32
+        kind_fits = span.file is RegisterFile.SGPR or span.base_unit == _VCC
+        return Bound(text, span) if fits and kind_fits else None
+    if span.file is not _FILES[slot.kind]:
+        return None
+    if slot.index is None:
+        return Bound(text, span) if span.count == slot.width else None
+    first = span.first - slot.index
+    return Bound("", RegisterSpan(span.file, first)) if span.count == 1 and first >= 0 else None
+
+
+def number_of(operand: Operand, instruction: Instruction) -> int | None:
+    """The 32 bits of a printed number; None for registers and words."""
+    if not operand.is_literal or (operand.negated and not operand.text[1:2].isdigit()):
+        return None
+    try:
+        return constant_value(instruction.decoded, operand.text, 32)
+    except UnsupportedOperandError:
+        return None
+
+
+def _unify_modifiers(line: Line, instruction: Instruction, bound: dict[str, Bound]) -> tuple[Modifier, ...] | None:
+    """The modifiers that the line does not name; None if there are such and it allows none."""
+    named = {each.name: each for each in line.modifiers}
+    present = {each.name: each for each in instruction.decoded.modifiers}
+    rest = tuple(each for each in instruction.decoded.modifiers if each.name not in named)
+    if rest and not line.rest:
+        return None
+    for name, slot in named.items():
+        found = present.get(name)
+        if not _unify_modifier(slot, found.value if found is not None else None, bound):
+            return None
+    return rest
+
+
+def _unify_modifier(wanted: ModifierSlot, value: str | None, bound: dict[str, Bound]) -> bool:
+    slot = wanted.slot
+    if slot is None or not slot.is_number:
+        return value is not None and value == (slot.text if slot is not None else "")
+    try:
+        number = int(value, 0) if value is not None else 0
+    except ValueError:
+        return False
+    known = bound.setdefault(slot.name, Bound(str(number), None, number))
+    return known.number == number

@@ -1,0 +1,143 @@
+"""The template library as a proposer: every place in the hot blocks where a rule fits.
+
+First each application by itself, those first that the cycle model likes best, then all together that the gates
+did not refuse and that do not get in each other's way. Templates that hold only under a looser floating-point policy
+than the search's are left out, and so is what puts in instructions that a switch of the constraint set forbids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+
+from asmevo.analysis.dependence import renumbered_places
+from asmevo.analysis.liveness import Liveness
+from asmevo.analysis.memory import memory_effect
+from asmevo.program.edit import EditScript, script_between
+from asmevo.program.kernel import Block, Kernel
+from asmevo.proposers.placement import Placement
+from asmevo.proposers.proposer import Facts
+from asmevo.proposers.templates.block_index import BlockIndex
+from asmevo.proposers.templates.library import CompiledTemplate, Template, built_in_templates, compiled
+from asmevo.proposers.templates.matching import find_matches
+from asmevo.proposers.templates.multiples import Multiples
+from asmevo.proposers.templates.rewriting import Application, applied, meet, rewritten
+from asmevo.prover import FloatPolicy
+
+_MOST_ALONE = 48  # applications that are proposed by themselves
+_BLOCKS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """An application in a block."""
+
+    index: BlockIndex
+    application: Application
+
+
+class Templates:
+    """See the module. `templates` are the library's by default; `policy` is what the gates take for equal."""
+
+    name = "templates"
+
+    def __init__(
+        self, policy: FloatPolicy = FloatPolicy.EXACT, templates: tuple[Template, ...] | None = None
+    ) -> None:
+        self.policy = policy
+        self.templates = built_in_templates() if templates is None else templates
+
+    def propose(self, facts: Facts) -> Generator[EditScript, bool | None, None]:
+        """See Proposer.propose."""
+        rated: list[tuple[float, int, Site, EditScript]] = []
+        for number, site in enumerate(sites(facts, self._usable(facts.kernel), facts.hot_blocks[:_BLOCKS])):
+            if facts.out_of_time():
+                break
+            blocks = with_applications(facts, site.index, (site.application,))
+            if blocks is not None:
+                cost = facts.cost(facts.kernel.with_blocks(blocks))
+                words = f"{self.name}: {site.application.name} in block {site.index.block.index}"
+                rated.append((cost, number, site, script_between(facts.kernel, blocks, words)))
+        rated.sort(key=lambda each: each[:2])
+        refused: set[int] = set()
+        for _, number, _, script in rated[:_MOST_ALONE]:
+            if (yield script) is False:
+                refused.add(number)
+        kept = [site for _, number, site, _ in rated if number not in refused]
+        together = self._together(facts, kept)
+        if together is not None:
+            yield together
+
+    def _usable(self, kernel: Kernel) -> list[CompiledTemplate]:
+        found = (compiled(each, kernel.context) for each in self.templates if each.policy <= self.policy)
+        return [each for each in found if each is not None]
+
+    def _together(self, facts: Facts, wanted: Iterable[Site]) -> EditScript | None:
+        """All applications that do not meet, the best of those that do; None if that is one or less."""
+        chosen: dict[int, list[Site]] = {}
+        for site in wanted:
+            others = chosen.setdefault(site.index.block.index, [])
+            if not any(meet(site.application, other.application, site.index) for other in others):
+                others.append(site)
+        if sum(map(len, chosen.values())) < 2:
+            return None
+        blocks, next_id = list(facts.kernel.blocks), facts.next_id()
+        names: list[str] = []
+        for index, group in chosen.items():
+            applications = tuple(each.application for each in group)
+            changed = with_applications(facts, group[0].index, applications, next_id)
+            if changed is None:
+                continue
+            blocks[index] = changed[index]
+            next_id = max(next_id, 1 + max((each.id for each in blocks[index].instructions), default=0))
+            names += [each.name for each in applications]
+        counts = ", ".join(f"{names.count(name)} x {name}" for name in sorted(set(names)))
+        return script_between(facts.kernel, tuple(blocks), f"{self.name}: {counts}") if len(names) > 1 else None
+
+
+def sites(facts: Facts, templates: list[CompiledTemplate], blocks: Iterable[int]) -> Generator[Site, None, None]:
+    """Where templates fit in some blocks of a kernel."""
+    if not templates:
+        return
+    liveness = Liveness(facts.kernel)
+    multiples = Multiples(facts.kernel, liveness)
+    for number in blocks:
+        block = facts.kernel.blocks[number]
+        if renumbered_places(block.instructions):
+            continue
+        index = BlockIndex(facts.kernel, block, liveness, multiples)
+        for template in templates:
+            for match in find_matches(template, index):
+                application = applied(match, index)
+                if application is not None and not _switched_off(facts, application):
+                    yield Site(index, application)
+
+
+def with_applications(
+    facts: Facts, index: BlockIndex, applications: tuple[Application, ...], next_id: int | None = None
+) -> tuple[Block, ...] | None:
+    """The kernel's blocks with templates applied in one of them; None if that cannot be put together.
+
+    Where no memory operation is touched the waits stay: what a replacement reads was waited for where the matched
+    instructions read it, and it stands behind. A merged load or store makes counters count otherwise.
+    """
+    first = facts.next_id() if next_id is None else next_id
+    code = rewritten(index, applications, first)
+    if not code:
+        return None
+    placement = Placement(facts, index.block.index, max(first, 1 + max(each.id for each in code)))
+    if any(_moves_memory(each, index) for each in applications):
+        return placement.rebuild(placement.without_marks(code))
+    return placement.settle(code)
+
+
+def _moves_memory(application: Application, index: BlockIndex) -> bool:
+    touched = [index.code[place].decoded for place in application.places]
+    return any(memory_effect(each).is_memory for each in touched)
+
+
+def _switched_off(facts: Facts, application: Application) -> bool:
+    """Whether the constraint set does not let an edit put in one of the new instructions."""
+    return facts.constraints is not None and any(
+        _forbidden(facts, decoded) for decoded in (*application.inserted, *application.changed.values())
+    )

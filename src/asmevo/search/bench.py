@@ -1,0 +1,152 @@
+"""The bench: one kernel with its gates and its cycle model, where scripts are judged and the good ones are kept.
+
+Every candidate is a script against the original kernel and is judged against it, however many rounds it took
+to find: nothing rests on a chain of earlier verdicts. The cycle model ranks; only what passed all gates
+is ever kept.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from asmevo.checks.constraints import constraints_for
+from asmevo.gates import Judgement, Pipeline, TimingGate, Verdict
+from asmevo.gates.gate import VerdictKind
+from asmevo.program.candidate import Candidate
+from asmevo.program.edit import EditScript, apply_script, script_between
+from asmevo.program.errors import EditError
+from asmevo.program.kernel import Kernel
+from asmevo.proposers import Facts
+from asmevo.search.options import SearchOptions
+from asmevo.search.tried import Tried
+
+Report = Callable[[Tried], None]
+Exchange = Callable[[str, dict[str, Any]], None]
+
+_SEEN = Verdict("script", VerdictKind.UNDECIDED, "this kernel was tried before")
+_COSTS_REMEMBERED = 1 << 14
+_CLEARLY_SLOWER = 0.01  # share of the original's cycles by which a lone wave lags behind the best version's
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A version that passed all gates, with its cost as a share of the original's cycles; `script` makes it of it."""
+
+    cost: float
+    kernel: Kernel
+    script: EditScript
+
+
+class Bench:
+    """`report` hears of each candidate as soon as it is judged, `exchange` what proposers were told and said."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        options: SearchOptions,
+        report: Report = lambda tried: None,
+        exchange: Exchange = lambda proposer, body: None,
+    ) -> None:
+        self.kernel = kernel
+        self.options = options
+        self.pipeline = Pipeline(kernel, options.level, options.constraints, options.floating_point)
+        self.timing = TimingGate(kernel, options.memory)
+        self.original = Kept(1.0, kernel, script_between(kernel, kernel.blocks, "the original"))
+        self.best = self.original
+        self._best_lone = 1.0
+        self.kept: dict[str, Kept] = {}
+        self.tried = 0
+        self.evaluations = 0
+        self._report = report
+        self._exchange = exchange
+        self._costs: dict[str, float] = {kernel.hash: 1.0}
+        self._seen: set[str] = {kernel.hash}
+        self._last: Verdict | None = None
+
+    def cost(self, kernel: Kernel) -> float:
+        """What proposers and ranking minimise: see Prediction.cost.
+
+        Several waves take several times as long to simulate as a lone one. They are only asked about where the lone
+        wave is not clearly slower than in the best version; else its difference from that stands for all.
+        """
+        known = self._costs.get(kernel.hash)
+        if known is not None:
+            return known
+        self.evaluations += 1
+        lone = self.timing.estimate(kernel, 1)
+        share = lone.cycles / self.timing.parent[0].cycles
+        behind = share - self._best_lone
+        cost = self.best.cost + behind if behind > _CLEARLY_SLOWER else self.timing.predict(kernel, lone).cost
+        if len(self._costs) >= _COSTS_REMEMBERED:
+            self._costs.clear()
+        self._costs[kernel.hash] = cost
+        return cost
+
+    def facts(self, kernel: Kernel, rng: random.Random, out_of_time: Callable[[], bool]) -> Facts:
+        """What a proposer is told about a version."""
+        options = self.options
+        constraints = options.constraints or constraints_for(kernel.target.name)
+        return Facts(
+            kernel,
+            options.memory,
+            rng,
+            self.cost,
+            out_of_time,
+            lambda: self._last,
+            options.windows,
+            constraints,
+            self._exchange,
+        )
+
+    def judge(self, script: EditScript, base: Kernel, proposer: str) -> Kept | None:
+        """Judges a script for `base` as one for the original. None when a gate refused it, now or before."""
+        try:
+            changed = apply_script(base, script)
+            if changed.hash in self._seen:
+                self._last = _SEEN
+                return self.kept.get(changed.hash)
+            candidate = Candidate.make(self.kernel, script_between(self.kernel, changed.blocks, script.origin))
+            self._stay_inside(candidate)
+        except EditError as error:
+            self._last = Verdict("script", VerdictKind.REJECTED, str(error))
+            self._tell(Tried(proposer, script, base.hash, None, (self._last,)))
+            return None
+        self._seen.add(changed.hash)
+        judgement = self.pipeline.judge(candidate)
+        self._last = judgement.verdicts[-1]
+        kept = self._keep(judgement) if judgement.accepted else None
+        cost = kept.cost if kept is not None else None
+        self._tell(Tried(proposer, candidate.script, base.hash, changed.hash, judgement.verdicts, cost))
+        return kept
+
+    def adopt(self, script: EditScript, cost: float) -> Kept:
+        """Keeps a version that another bench of the same run judged."""
+        kernel = apply_script(self.kernel, script)
+        self._seen.add(kernel.hash)
+        self._costs[kernel.hash] = cost
+        return self._rank(Kept(cost, kernel, script))
+
+    def _keep(self, judgement: Judgement) -> Kept:
+        candidate = judgement.candidate
+        return self._rank(Kept(self.cost(candidate.kernel), candidate.kernel, candidate.script))
+
+    def _rank(self, kept: Kept) -> Kept:
+        self.kept[kept.kernel.hash] = kept
+        if kept.cost < self.best.cost:
+            self.best = kept
+            self._best_lone = self.timing.estimate(kept.kernel, 1).cycles / self.timing.parent[0].cycles
+        return kept
+
+    def _tell(self, tried: Tried) -> None:
+        self.tried += 1
+        self._report(tried)
+
+    def _stay_inside(self, candidate: Candidate) -> None:
+        """Raises EditError when a block outside of the search's windows changed."""
+        allowed = self.options.blocks
+        outside = [] if allowed is None else [each for each in candidate.changed_blocks if each not in allowed]
+        if outside:
+            raise EditError(f"block {outside[0]} is outside of the windows that may change")

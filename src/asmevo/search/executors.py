@@ -1,0 +1,164 @@
+"""Where islands live: in this process, in processes of this machine, or as actors of a Ray cluster.
+
+Islands that are elsewhere search in epochs. For an epoch each is told how far it may go and which versions others
+found; it answers with everything that it tried. Answers are taken in the order of the islands, never in that of
+their arrival, so a search counted in candidates repeats itself exactly with any executor. An island that dies (a
+crash, a killed process, a lost machine) is left out from then on, with a note; what it had answered before stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from typing import Any, Protocol
+
+from asmevo.program import ProgramError, read_program
+from asmevo.program.edit import EditScript
+from asmevo.program.kernel import Kernel
+from asmevo.program.program import Program
+from asmevo.search.bench import Bench
+from asmevo.search.budget import Budget
+from asmevo.search.island import Island
+from asmevo.search.options import SearchOptions
+from asmevo.search.tried import Tried
+
+EXECUTORS = ("processes", "ray")
+
+
+class ExecutorError(ProgramError):
+    """An executor cannot be used here; says how it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What an island is made of, in a process that knows nothing yet."""
+
+    data: bytes
+    file: str
+    target: str
+    kernel: str
+    options: SearchOptions
+    number: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """How far to go, and the versions (with costs) that others found."""
+
+    budget: Budget
+    immigrants: tuple[tuple[EditScript, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EpochAnswer:
+    """What an island tried; `going` is False when nobody there has an idea left."""
+
+    tried: tuple[Tried, ...]
+    failures: tuple[tuple[str, str], ...]
+    going: bool
+
+
+class Settler:
+    """An island with what it takes to run it by messages; lives where the executor put it."""
+
+    def __init__(self, settlement: Settlement) -> None:
+        program = read_program(settlement.data, settlement.file, gpu=settlement.target)
+        self._tried: list[Tried] = []
+        self._failures: list[tuple[str, str]] = []
+        bench = Bench(program.kernel(settlement.kernel), settlement.options, self._tried.append)
+        self._island = Island(bench, settlement.number, settlement.count, self._failed)
+
+    def epoch(self, epoch: Epoch) -> EpochAnswer:
+        """One epoch."""
+        self._tried.clear()
+        self._failures.clear()
+        self._island.receive(epoch.immigrants)
+        going = self._island.run(epoch.budget)
+        return EpochAnswer(tuple(self._tried), tuple(self._failures), going)
+
+    def _failed(self, proposer: str, words: str) -> None:
+        self._failures.append((proposer, words))
+
+
+class Executor(Protocol):
+    """Islands elsewhere."""
+
+    def epoch(self, epochs: Sequence[Epoch]) -> list[EpochAnswer | str]:
+        """One epoch on every island, in their order; words where an island is lost."""
+        ...
+
+    def close(self) -> None:
+        """Ends what was started."""
+        ...
+
+
+def settlements(program: Program, kernel: Kernel, options: SearchOptions) -> list[Settlement]:
+    """One for each worker; the user's own proposers and the emulator stay in the first process."""
+    bare = replace(options, proposers=(), launch=None)
+    target, count = program.target.name, options.workers
+    return [
+        Settlement(program.data, program.file, target, kernel.name, bare, number, count) for number in range(count)
+    ]
+
+
+def make_executor(name: str, wanted: Sequence[Settlement]) -> Executor:
+    """The executor of a name (see EXECUTORS). Raises ExecutorError."""
+    if name == "processes":
+        return Processes(wanted)
+    if name == "ray":
+        from asmevo.search.ray_executor import RayActors
+
+        return RayActors(wanted)
+    raise ExecutorError("--executor", f"is one of {', '.join(EXECUTORS)}, not {name}")
+
+
+class Processes:
+    """A process for each island. They are started afresh, not forked: LLVM and threads do not survive a fork."""
+
+    def __init__(self, wanted: Sequence[Settlement]) -> None:
+        context = get_context("spawn")
+        self._pools = [ProcessPoolExecutor(1, context, initializer=_settle, initargs=(each,)) for each in wanted]
+
+    def epoch(self, epochs: Sequence[Epoch]) -> list[EpochAnswer | str]:
+        """See Executor."""
+        running = [_submitted(pool, epoch) for pool, epoch in zip(self._pools, epochs, strict=True)]
+        return [gathered(each.result) if isinstance(each, Future) else each for each in running]
+
+    def close(self) -> None:
+        """See Executor."""
+        for pool in self._pools:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def gathered(result: Callable[[], Any]) -> EpochAnswer | str:
+    """An island's answer, or how it was lost; whatever happened there ends that island only."""
+    try:
+        answer = result()
+    except Exception as error:
+        words = str(error).strip().splitlines()
+        return f"{error.__class__.__name__}: {words[0]}" if words else error.__class__.__name__
+    return answer if isinstance(answer, EpochAnswer) else f"answered with {type(answer).__name__}"
+
+
+def _submitted(pool: ProcessPoolExecutor, epoch: Epoch) -> Future[EpochAnswer] | str:
+    try:
+        return pool.submit(_epoch, epoch)
+    except BrokenProcessPool as error:
+        return str(error)
+
+
+_settler: Settler | None = None
+
+
+def _settle(settlement: Settlement) -> None:
+    global _settler
+    _settler = Settler(settlement)
+
+
+def _epoch(epoch: Epoch) -> EpochAnswer:
+    assert _settler is not None
+    return _settler.epoch(epoch)

@@ -1,0 +1,201 @@
+"""One island of a search: built-in proposers that take turns on one bench, in one process.
+
+A proposer works on one base, the best version when it began; its generator is kept between turns, so that it goes on
+where it was. A turn ends when its share of work is done; a proposer that thinks for too long between two
+scripts is told that its time is up, and begins anew in its next turn. When it has nothing more to say about a
+base it is dry there, and gets a turn again when the best version is another one. Those that have other ideas each time
+are asked again, about the best version and about the original, until that was in vain a few times. The
+search on an island ends with its budget, or when everybody is dry.
+
+While one proposer works on an older base, others may have made a better version of it. What it finds is then
+composed with that version where the windows are disjoint, and judged again as a candidate of its own.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from asmevo.program.edit import EditScript, script_between
+from asmevo.program.errors import EditError
+from asmevo.proposers import BuiltIn, Proposer, ProposerError, built_in_named
+from asmevo.proposers.composition import composed
+from asmevo.proposers.genetic_moves import Scripts
+from asmevo.search.bandit import Bandit
+from asmevo.search.bench import Bench, Kept
+from asmevo.search.budget import Budget
+
+Tell = Callable[[float, str], None]
+"""Called with the share of the budget that is used (0 to 1) and a few words."""
+
+_TURNS = 40  # turns that a timed budget is divided into, within the bounds that follow
+_SHORTEST_TURN, _LONGEST_TURN = 0.1, 2.0  # seconds
+_COUNTED_TURN = 16  # evaluations and candidates of a turn, where candidates are counted
+_PATIENCE = 4  # turns' worth of work without a script after which a proposer is cut short
+_STALE = 2  # turns without gain on a base that is not the best any more before it is given up
+_IN_VAIN = 3  # runs without gain after which a varied proposer counts as dry
+_ORIGIN_CHARACTERS = 160
+
+
+@dataclass(slots=True)
+class _Arm:
+    """One proposer with what it is at; `vain` are runs, `stale` turns without gain."""
+
+    built_in: BuiltIn
+    proposer: Proposer
+    rng: random.Random
+    base: Kept | None = None
+    scripts: Scripts | None = None
+    answer: bool | None = None
+    best_at_start: float = 1.0
+    was_cut: bool = False
+    vain: int = 0
+    stale: int = 0
+    dry: set[str] = field(default_factory=set)
+    failed: bool = False
+
+    def next_base(self, bench: Bench) -> Kept | None:
+        """The version to begin on; None when it has nothing more to say."""
+        if self.failed or bench.best.kernel.hash in self.dry:
+            return None
+        return bench.original if self.vain % 2 else bench.best
+
+
+class Island:
+    """`number` of `count` islands: proposers without chance are dealt out among them, the others are on each."""
+
+    def __init__(self, bench: Bench, number: int = 0, count: int = 1, failed: Callable[[str, str], None] | None = None):
+        self.bench = bench
+        self._failed = failed or (lambda proposer, words: None)
+        self._arms = {
+            each.name: _arm(each, bench, number)
+            for each in dealt(built_in_named(bench.options.built_in), number, count)
+        }
+        self._bandit = Bandit(list(self._arms))
+        self._turn_work = _turn_work(bench.options.budget)
+        self._budget = Budget()
+        self._started, self._tried_before = time.monotonic(), 0
+
+    def run(self, budget: Budget, tell: Tell = lambda share, words: None) -> bool:
+        """Searches until the budget is used; False when nobody has an idea left before that."""
+        self._budget, self._started, self._tried_before = budget, time.monotonic(), self.bench.tried
+        while not self._out():
+            ready = [name for name, arm in self._arms.items() if arm.scripts or arm.next_base(self.bench)]
+            if not ready:
+                return False
+            arm = self._arms[self._bandit.choose(ready)]
+            self._turn(arm)
+            best = 100 * (1 - self.bench.best.cost)
+            words = f"{arm.proposer.name}: {self.bench.tried} tried, {len(self.bench.kept)} kept, best {best:.1f} %"
+            tell(self._used(), words)
+        return True
+
+    def receive(self, immigrants: Iterable[tuple[EditScript, float]]) -> None:
+        """Takes in versions that other islands found, and composes the best of them with the best here."""
+        for script, cost in immigrants:
+            ours, theirs = self.bench.best, self.bench.adopt(script, cost)
+            if ours is not self.bench.original:
+                self._compose(self.bench.original, ours, theirs, "composition")
+
+    def _turn(self, arm: _Arm) -> None:
+        before, start = self.bench.best.cost, self._work()
+        try:
+            self._work_through(arm, start)
+        except ProposerError as error:
+            arm.failed, arm.scripts = True, None
+            self._failed(arm.proposer.name, str(error))
+        gain = math.log(before / self.bench.best.cost)
+        self._bandit.record(arm.proposer.name, gain, self._work() - start)
+        arm.stale = 0 if gain > 0 else arm.stale + 1
+        if arm.scripts is not None and arm.stale >= _STALE and arm.base is not self.bench.best:
+            arm.scripts.close()
+            arm.scripts = None
+
+    def _work_through(self, arm: _Arm, start: float) -> None:
+        if arm.scripts is None:
+            self._begin(arm)
+        assert arm.scripts is not None
+        assert arm.base is not None
+        self._told_at = start
+        while not self._out() and self._work() - start < self._turn_work:
+            self._told_at = self._work()
+            try:
+                script = arm.scripts.send(arm.answer)
+            except StopIteration:
+                self._end(arm)
+                return
+            best = self.bench.best
+            kept = self.bench.judge(script, arm.base.kernel, arm.proposer.name)
+            arm.answer = kept is not None
+            if kept is not None and kept.cost < arm.base.cost and best is not arm.base:
+                self._compose(arm.base, best, kept, arm.proposer.name)
+
+    def _begin(self, arm: _Arm) -> None:
+        base = arm.next_base(self.bench)
+        assert base is not None
+
+        def out_of_time() -> bool:
+            late = self._work() - self._told_at > _PATIENCE * self._turn_work
+            arm.was_cut = arm.was_cut or late
+            return late or self._out()
+
+        arm.base, arm.answer, arm.best_at_start, arm.was_cut, arm.stale = base, None, self.bench.best.cost, False, 0
+        arm.scripts = arm.proposer.propose(self.bench.facts(base.kernel, arm.rng, out_of_time))
+
+    def _end(self, arm: _Arm) -> None:
+        """A generator ended: because of the budget, cut short, or because it has nothing more to say."""
+        arm.scripts = None
+        if self._out():
+            return
+        if self.bench.best.cost < arm.best_at_start:
+            arm.vain = 0
+        elif arm.built_in.varied or arm.was_cut:
+            arm.vain += 1
+        if arm.vain >= _IN_VAIN or not (arm.built_in.varied or arm.was_cut):
+            arm.vain = 0
+            assert arm.base is not None
+            arm.dry.add(self.bench.best.kernel.hash if arm.built_in.varied else arm.base.kernel.hash)
+
+    def _compose(self, base: Kept, first: Kept, second: Kept, proposer: str) -> None:
+        blocks = composed(base.kernel, first.kernel, second.kernel)
+        if blocks is None:
+            return
+        parts = " and ".join(f"[{each.script.origin[:_ORIGIN_CHARACTERS]}]" for each in (first, second))
+        try:
+            script = script_between(base.kernel, blocks, f"composition: {parts}")
+        except EditError:
+            return
+        self.bench.judge(script, base.kernel, proposer)
+
+    def _work(self) -> float:
+        """What turns are measured in: seconds, or evaluations and candidates."""
+        bench = self.bench
+        return time.monotonic() if self._budget.is_timed else float(bench.evaluations + bench.tried)
+
+    def _used(self) -> float:
+        return self._budget.used(time.monotonic() - self._started, self.bench.tried - self._tried_before)
+
+    def _out(self) -> bool:
+        return self._used() >= 1.0
+
+
+def dealt(proposers: Sequence[BuiltIn], number: int, count: int) -> list[BuiltIn]:
+    """The proposers of one island: each that is varied, and its share of the others."""
+    fixed = [each for each in proposers if not each.varied]
+    own = {each.name for each in fixed[number::count]}
+    return [each for each in proposers if each.varied or each.name in own]
+
+
+def _arm(built_in: BuiltIn, bench: Bench, island: int) -> _Arm:
+    options = bench.options
+    rng = random.Random(f"{options.seed}/{island}/{built_in.name}")
+    return _Arm(built_in, built_in.make(options.floating_point), rng)
+
+
+def _turn_work(budget: Budget) -> float:
+    if not budget.is_timed:
+        return float(_COUNTED_TURN)
+    return min(max(budget.seconds / _TURNS, _SHORTEST_TURN), _LONGEST_TURN)

@@ -1,0 +1,83 @@
+"""Choosing what to offer: at most three versions, best first, each different in kind and judged once more.
+
+Different in kind is what the archive by behaviour tells apart: three offers that differ by a detail are one offer.
+Each offer is judged here again, whichever process found it; with a launch manifest it then runs on the emulator
+beside the original; the last word is the timing gate's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from asmevo.gates import EmulationGate, Prediction, Verdict
+from asmevo.program.candidate import Candidate
+from asmevo.program.program import Program
+from asmevo.proposers.genetic_archive import behaviour
+from asmevo.search.bench import Bench
+from asmevo.search.board import Board
+from asmevo.search.explain import explain, relies_on
+from asmevo.search.measures import measure
+from asmevo.search.patch import PatchCandidate
+
+_OFFERED = 3
+_PREDICTED = 6
+_LOOKED_AT = 400
+
+
+def make_offers(bench: Bench, board: Board, program: Program) -> tuple[PatchCandidate, ...]:
+    """The offers, best first; gates that refuse here are counted on the board."""
+    launch = bench.options.launch
+    emulation = EmulationGate(program, bench.kernel, launch) if launch is not None and board.found else None
+    predicted = [(bench.timing.predict(each.kernel), each) for each in _different(bench, board)]
+    offers: list[PatchCandidate] = []
+    for prediction, candidate in sorted(predicted, key=lambda pair: pair[0].cost):
+        if len(offers) == _OFFERED:
+            break
+        verdicts = _judged(bench, emulation, candidate, prediction)
+        if all(verdict.accepted for verdict in verdicts):
+            offers.append(_offer(bench, candidate, len(offers) + 1, prediction, verdicts))
+        else:
+            board.refused[verdicts[-1].gate] += 1
+    return tuple(offers)
+
+
+def _different(bench: Bench, board: Board) -> Iterator[Candidate]:
+    """The best for each behaviour."""
+    seen = set()
+    ranked = sorted(board.found.values(), key=lambda found: found.cost)
+    for found in ranked[:_LOOKED_AT]:
+        candidate = Candidate.make(bench.kernel, found.script)
+        kind = behaviour(candidate.kernel)
+        if kind not in seen:
+            seen.add(kind)
+            yield candidate
+        if len(seen) == _PREDICTED:
+            return
+
+
+def _judged(
+    bench: Bench, emulation: EmulationGate | None, candidate: Candidate, prediction: Prediction
+) -> list[Verdict]:
+    """All verdicts up to the first that is no acceptance."""
+    timing = bench.timing.verdict(prediction)
+    if not timing.accepted:
+        return [timing]
+    verdicts = list(bench.pipeline.judge(candidate).verdicts)
+    if verdicts[-1].accepted and emulation is not None:
+        verdicts.append(emulation.judge(candidate))
+    return [*verdicts, timing] if verdicts[-1].accepted else verdicts
+
+
+def _offer(
+    bench: Bench, candidate: Candidate, rank: int, prediction: Prediction, verdicts: list[Verdict]
+) -> PatchCandidate:
+    lone = prediction.estimates[0]
+    return PatchCandidate(
+        rank=rank,
+        script=candidate.script,
+        why=explain(candidate.parent, candidate.kernel, bench.timing.parent[0], lone),
+        relies_on=relies_on(lone, bench.options.floating_point),
+        after=measure(candidate.kernel, prediction.estimates),
+        predicted_gain=prediction.gain,
+        verdicts=tuple(each.to_dict() for each in verdicts),
+    )

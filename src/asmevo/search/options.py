@@ -1,0 +1,68 @@
+"""What is asked of a search, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from asmevo.analysis.windows import Window
+from asmevo.checks.constraints import Compiled
+from asmevo.emulator import LaunchManifest
+from asmevo.gates import Level
+from asmevo.proposers import BUILT_IN, Proposer
+from asmevo.prover import FloatPolicy
+from asmevo.search.budget import Budget
+from asmevo.search.patch import Patch
+
+DEFAULT_BUDGET = Budget(seconds=45.0)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """`budget` may not be used up: a search ends when nobody has an idea left. `memory` is the cycle model's scenario.
+
+    With a `launch` every offer has also run on the emulator beside the original. `constraints` are those of the
+    constraints gate; by default the target's built-in ones. `proposers` are the user's own, asked first, once;
+    `built_in` names those that share the rest of the budget. With `windows` nothing outside of their blocks may
+    change. `floating_point` is what counts as equal. `workers` processes search beside each other, on the machines
+    that `executor` reaches: this one (`processes`), or a Ray cluster (`ray`).
+    """
+
+    level: Level = Level.STANDARD
+    budget: Budget = DEFAULT_BUDGET
+    seed: int = 0
+    memory: str = "l2"
+    launch: LaunchManifest | None = None
+    constraints: Compiled | None = None
+    proposers: tuple[Proposer, ...] = ()
+    windows: tuple[Window, ...] = ()
+    built_in: tuple[str, ...] = tuple(BUILT_IN)
+    floating_point: FloatPolicy = FloatPolicy.EXACT
+    workers: int = 1
+    executor: str = "processes"
+
+    @property
+    def blocks(self) -> frozenset[int] | None:
+        """Blocks that may change; None for all."""
+        return frozenset(window.block for window in self.windows) or None
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """One proposer's work in a run. `gain` is the share of the original's cycles that it took off the best version."""
+
+    tried: int = 0
+    accepted: int = 0
+    gain: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizationRun:
+    """A finished run: the patch, how many candidates were tried and accepted on the way, and by whom."""
+
+    id: str
+    patch: Patch
+    tried: int
+    accepted: int
+    why_nothing: str
+    tallies: Mapping[str, Tally]

@@ -1,0 +1,151 @@
+"""How far times agree: the model with silicon, and two captures of one kernel with each other.
+
+Two captures of the same code object are the noise floor: their waves are matched in the order of their start, waves that
+went different ways are not compared, and a gap counts where a replay asks for it in both. No model that knows only the
+code can be right more often than the captures agree.
+
+Gaps are also told apart by the unit that the later instruction issues to (`class`), since a model can be right about
+vector instructions and wrong about memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from asmevo.timing.machine import Port
+from asmevo.timing.replay import Replayed
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Times compared: all of them, those that are equal, and those within one unit of the clock."""
+
+    count: int = 0
+    exact: int = 0
+    close: int = 0
+
+    @property
+    def share(self) -> float:
+        """The equal ones; 1 where nothing was compared."""
+        return self.exact / self.count if self.count else 1.0
+
+    @property
+    def close_share(self) -> float:
+        """Those within one unit; 1 where nothing was compared."""
+        return self.close / self.count if self.count else 1.0
+
+    def __add__(self, other: Share) -> Share:
+        return Share(self.count + other.count, self.exact + other.exact, self.close + other.close)
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts comparisons, together and by class. `unit`: cycles of one unit of the clock."""
+
+    unit: int
+    shares: dict[str, Share] = field(default_factory=dict)
+
+    def add(self, name: str, one: int, other: int) -> None:
+        """Compares two times of class `name`."""
+        own = Share(1, int(one == other), int(abs(one - other) <= self.unit))
+        self.shares[name] = self.shares.get(name, Share()) + own
+
+    @property
+    def total(self) -> Share:
+        """All classes together."""
+        return summed(self.shares.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """A pair of consecutive instructions, the cycles between them traced and predicted, and how often."""
+
+    before: str
+    instruction: str
+    traced: int
+    predicted: int
+    count: int
+
+
+def summed(shares: Iterable[Share]) -> Share:
+    """All of them together."""
+    return sum(shares, Share())
+
+
+def class_of(wave: Replayed, place: int) -> str:
+    """The unit that an instruction issues to, by name."""
+    return Port(wave.steps[place].port).name.lower()
+
+
+def gap_shares(waves: Iterable[Replayed], unit: int) -> dict[str, Share]:
+    """Issue gaps predicted, by class."""
+    tally = Tally(unit)
+    for wave in waves:
+        for gap in wave.gaps():
+            tally.add(class_of(wave, gap.place), gap.traced, gap.predicted)
+    return tally.shares
+
+
+def execute_share(waves: Iterable[Replayed], unit: int) -> Share:
+    """Times from issue to the execute packet predicted, where the trace has one and the model a queue."""
+    tally = Tally(unit)
+    for wave in waves:
+        for place, (traced, predicted) in enumerate(zip(wave.wave.executes, wave.executed, strict=True)):
+            if traced is not None and predicted is not None:
+                issued = wave.wave.issues[place].cycle
+                tally.add("", traced - issued, predicted - wave.issued[place])
+    return tally.total
+
+
+def wave_time_errors(waves: Iterable[Replayed]) -> Iterator[float]:
+    """For each wave how far its asked gaps are off together, as a share of the wave's whole time."""
+    for wave in waves:
+        off = sum(gap.predicted - gap.traced for gap in wave.gaps())
+        yield abs(off) / wave.cycles if wave.cycles else 0.0
+
+
+def misses(waves: Iterable[Replayed], most: int) -> tuple[Miss, ...]:
+    """The gaps that are most often wrong."""
+    found: Counter[tuple[str, str, int, int]] = Counter()
+    for wave in waves:
+        for gap in wave.gaps():
+            if gap.traced != gap.predicted:
+                names = (wave.steps[place].profile.decoded.mnemonic for place in (gap.place - 1, gap.place))
+                before, instruction = names
+                found[before, instruction, gap.traced, gap.predicted] += 1
+    return tuple(Miss(*key, count) for key, count in found.most_common(most))
+
+
+def matched(first: Sequence[Replayed], second: Sequence[Replayed]) -> Iterator[tuple[Replayed, Replayed]]:
+    """Waves of two captures in the order of their start, those that went the same way."""
+    for one, other in zip(first, second, strict=False):
+        if [each.offset for each in one.wave.issues] == [each.offset for each in other.wave.issues]:
+            yield one, other
+
+
+def floor_shares(first: Sequence[Replayed], second: Sequence[Replayed], unit: int) -> dict[str, Share]:
+    """Issue gaps that two captures of one code object agree on, by class."""
+    tally = Tally(unit)
+    for one, other in matched(first, second):
+        theirs = {gap.place: gap.traced for gap in other.gaps()}
+        for gap in one.gaps():
+            if gap.place in theirs:
+                tally.add(class_of(one, gap.place), gap.traced, theirs[gap.place])
+    return tally.shares
+
+
+def execute_floor(first: Sequence[Replayed], second: Sequence[Replayed], unit: int) -> Share:
+    """Times from issue to execute packet that two captures agree on."""
+    tally = Tally(unit)
+    for one, other in matched(first, second):
+        for place, (left, right) in enumerate(zip(one.wave.executes, other.wave.executes, strict=True)):
+            if left is not None and right is not None and one.executed[place] is not None:
+                tally.add("", left - one.wave.issues[place].cycle, right - other.wave.issues[place].cycle)
+    return tally.total
+
+
+def merged(one: Mapping[str, Share], other: Mapping[str, Share]) -> dict[str, Share]:
+    """Shares by class of two comparisons together."""
+    return {name: one.get(name, Share()) + other.get(name, Share()) for name in sorted({*one, *other})}

@@ -1,0 +1,159 @@
+"""A trace replayed: the model's times beside those of silicon, issue by issue.
+
+A replay gives the model the way that each wave took and the times at which its waits were satisfied (memory and other
+waves decide those, not the schedule), and asks for the rest: each issue gap that does not end in a wait, a barrier's
+successor or an instruction-cache miss. Waves that ran at the same time on one SIMD are simulated together. Instructions
+that leave no packet are filled in between those that do, straight on or at a branch's target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from asmevo.program.instruction import Instruction
+from asmevo.program.kernel import Kernel
+from asmevo.timing.estimate import machine_for
+from asmevo.timing.machine import Machine
+from asmevo.timing.schedule import Step, schedule
+from asmevo.timing.simulator import Simulator
+from asmevo.timing.traces import Trace, TracedWave
+
+FETCH_MISS = 200
+"""Gaps from here on (cycles) hold an instruction-cache miss, by the notes of the trace collection."""
+NO_PACKET = frozenset({"s_delay_alu", "s_wait_alu", "s_waitcnt_depctr", "s_barrier_wait"})
+"""Instructions that leave no packet in a thread trace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Cycles from the issue before to issue `place` of a wave, in the trace and in the model."""
+
+    place: int
+    traced: int
+    predicted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """One wave beside the model.
+
+    For each issue: `steps` what it is, `issued` and `executed` the predicted cycles of its issue and its execute packet
+    (None where the model has no queue before execution). `given` are the places that the model was told.
+    """
+
+    wave: TracedWave
+    steps: tuple[Step, ...]
+    issued: tuple[int, ...]
+    executed: tuple[int | None, ...]
+    given: frozenset[int]
+
+    def gaps(self) -> Iterator[Gap]:
+        """The gaps that the model was asked for, in order."""
+        issues = self.wave.issues
+        for place in range(1, len(issues)):
+            if place not in self.given:
+                traced = issues[place].cycle - issues[place - 1].cycle
+                yield Gap(place, traced, self.issued[place] - self.issued[place - 1])
+
+    def runs(self) -> Iterator[range]:
+        """Places of issues with only asked gaps between them, two places at least; the first is where it starts."""
+        start = 0
+        for place in range(1, len(self.steps) + 1):
+            if place == len(self.steps) or place in self.given:
+                if place - start > 1:
+                    yield range(start, place)
+                start = place
+
+    @property
+    def cycles(self) -> int:
+        """The wave's traced time from its first issue to its last."""
+        return self.wave.issues[-1].cycle - self.wave.issues[0].cycle
+
+
+def replay(trace: Trace, kernel: Kernel) -> tuple[Replayed, ...]:
+    """The waves of a trace that issued anything beside the model, in the order of the trace."""
+    machine = machine_for(kernel.target, kernel.wave_size, "l2")
+    code = _Code(kernel)
+    found: dict[int, Replayed] = {}
+    for simd in sorted({wave.simd for wave in trace.waves}):
+        numbers = [n for n, wave in enumerate(trace.waves) if wave.simd == simd and wave.issues]
+        together = _together(machine, code, trace, [trace.waves[n] for n in numbers])
+        found |= dict(zip(numbers, together, strict=True))
+    return tuple(found[number] for number in sorted(found))
+
+
+def _together(machine: Machine, code: _Code, trace: Trace, waves: Sequence[TracedWave]) -> Iterator[Replayed]:
+    """The waves of one SIMD, simulated together."""
+    offset = trace.entry - code.kernel.address
+    paths: dict[tuple[int, ...], list[Step]] = {}
+    for wave in waves:
+        path = tuple(issue.offset for issue in wave.issues)
+        if path not in paths:
+            instructions, taken = code.executed([each + offset for each in path])
+            paths[path] = schedule(machine, [(instructions, taken, False)])[0]
+    order = {path: number for number, path in enumerate(paths)}
+    routes = [order[tuple(issue.offset for issue in wave.issues)] for wave in waves]
+    spoken = [tuple(step for step in steps if not step.silent) for steps in paths.values()]
+    told = [_given(spoken[route], wave) for route, wave in zip(routes, waves, strict=True)]
+    times = [
+        {spoken[route][place].slot: wave.issues[place].cycle for place in given}
+        for route, wave, given in zip(routes, waves, told, strict=True)
+    ]
+    stretches = [(steps, False, 1) for steps in paths.values()]
+    simulator = Simulator(machine, stretches, len(waves), 1, 0, times, routes)
+    simulator.run()
+    for state, wave, route, given in zip(simulator.waves, waves, routes, told, strict=True):
+        steps = spoken[route]
+        issued = tuple(state.issued[step.slot] for step in steps)
+        executed = tuple(None if step.queue is None else state.started[step.slot] + step.to_stamp for step in steps)
+        yield Replayed(wave, steps, issued, executed, given)
+
+
+def _given(steps: Sequence[Step], wave: TracedWave) -> frozenset[int]:
+    """Places that the model is not asked for: the first issue, waits, barriers, what follows, and cache misses."""
+    given = {0}
+    for place in range(1, len(steps)):
+        step, before = steps[place], steps[place - 1]
+        gap = wave.issues[place].cycle - wave.issues[place - 1].cycle
+        if step.waits or step.barrier or before.barrier or gap >= FETCH_MISS:
+            given.add(place)
+    return frozenset(given)
+
+
+class _Code:
+    """The code of a kernel by offset from its first byte."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self._places: dict[int, int] = {}
+        offset = 0
+        for place, instruction in enumerate(kernel.instructions):
+            self._places[offset] = place
+            offset += instruction.size
+        self._starts = [0, *accumulate(len(block.instructions) for block in kernel.blocks)]
+
+    def executed(self, offsets: Sequence[int]) -> tuple[list[Instruction], list[bool]]:
+        """The instructions that a wave went through, silent ones filled in, and which branches it took."""
+        code: list[Instruction] = []
+        taken: list[bool] = []
+        issued = [self._places[offset] for offset in offsets]
+        for here, following in pairwise([*issued, -1]):
+            code.append(self.kernel.instructions[here])
+            straight = here < following and self._silent(here + 1, following)
+            taken.append(following >= 0 and not straight)
+            start = here + 1 if straight else self._goal(here)
+            between = range(start, following) if self._silent(start, following) else range(0)
+            code += [self.kernel.instructions[place] for place in between]
+            taken += [False] * len(between)
+        return code, taken
+
+    def _silent(self, start: int, end: int) -> bool:
+        return all(each.mnemonic in NO_PACKET for each in self.kernel.instructions[start:end])
+
+    def _goal(self, place: int) -> int:
+        """Where a direct branch leads; the end of the kernel for anything else."""
+        goal = self.kernel.instructions[place].target
+        block = self.kernel.block_of_label.get(goal) if goal is not None else None
+        return self._starts[block] if block is not None else len(self.kernel.instructions)
