@@ -14,6 +14,7 @@ $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m compileall -q src
 	@touch $@
 
 demo: $(READY)

@@ -1,6 +1,6 @@
 """`python -m asmevo` is the command `asmevo`."""
 
-from asmevo.doors.cli import main
+from asmevo.doors.start import main
 
 if __name__ == "__main__":
     main()

@@ -24,9 +24,11 @@ from asmevo.program.instruction import Instruction
 from asmevo.program.instruction_text import encode_text
 from asmevo.program.kernel import Block, Kernel
 from asmevo.proposers import Facts
+from asmevo.proposers.agents import AGENT_NAMES, agent_named
+from asmevo.proposers.block_region import BlockRegion
 from asmevo.proposers.delays import plan_delays
-from asmevo.proposers.list_scheduler import WEIGHTINGS, BlockScheduler
 from asmevo.proposers.placement import Placement, is_mark, wait_texts
+from asmevo.proposers.scheduling import list_schedule
 from asmevo.target import load_target
 
 
@@ -38,8 +40,8 @@ def kernels() -> list[Kernel]:
     return [kernel for kernel in compiled_kernels() if kernel.is_entry]
 
 
-@pytest.mark.parametrize("weighting", [None, *WEIGHTINGS], ids=lambda w: "unchanged" if w is None else w.name)
-def test_every_rebuilt_block_passes_all_gates(weighting: object) -> None:
+@pytest.mark.parametrize("agent", [None, *AGENT_NAMES], ids=lambda name: name or "unchanged")
+def test_every_rebuilt_block_passes_all_gates(agent: str | None) -> None:
     tried, before, after = 0, 0, 0
     for kernel in kernels():
         facts, pipeline = Facts(kernel), Pipeline(kernel)
@@ -48,8 +50,11 @@ def test_every_rebuilt_block_passes_all_gates(weighting: object) -> None:
             body = placement.body
             if not body:
                 continue
-            order = body if weighting is None else BlockScheduler(facts, body).order(weighting)  # type: ignore[arg-type]
-            blocks = placement.rebuild(order)
+            problem = BlockRegion(placement)
+            order = range(len(problem.units))
+            if agent is not None:
+                order = list_schedule(problem.region, agent_named(agent, seed=index))
+            blocks = problem.rebuild(order)
             assert blocks is not None, (kernel.name, kernel.target.name, index)
             candidate = Candidate.make(kernel, script_between(kernel, blocks, ""))
             judgement = pipeline.judge(candidate)
@@ -60,7 +65,7 @@ def test_every_rebuilt_block_passes_all_gates(weighting: object) -> None:
             before += waits_in(kernel.blocks[index], kernel)
             after += waits_in(blocks[index], kernel)
     assert tried >= 30
-    if weighting is None:
+    if agent is None:
         assert after <= before
 
 

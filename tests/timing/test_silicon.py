@@ -11,18 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from asmevo.timing.traces import TraceError, read_trace, replay
-from asmevo.timing.validation import Row, compare, kernel_of, trace_files, validate
+from asmevo.timing.agreement import floor_shares, gap_shares, summed
+from asmevo.timing.replay import Replayed, replay
+from asmevo.timing.traces import TraceError, kernel_of, read_trace, trace_files
+from asmevo.timing.validation import Row, validate
 
 TRACES = Path(__file__).parent.parent / "data" / "traces"
 
 
 @pytest.fixture(scope="module")
-def rows() -> dict[tuple[str, str], list[Row]]:
-    found: dict[tuple[str, str], list[Row]] = {}
-    for row in validate(TRACES):
-        found.setdefault((row.target, row.kernel), []).append(row)
-    return found
+def rows() -> dict[tuple[str, str], Row]:
+    return {(row.target, row.kernel): row for row in validate(TRACES, second_opinion=False)}
 
 
 @pytest.mark.parametrize(
@@ -36,57 +35,61 @@ def rows() -> dict[tuple[str, str], list[Row]]:
     ],
 )
 def test_share_of_exact_times(
-    rows: dict[tuple[str, str], list[Row]], gpu: str, kernel: str, gaps: float, executes: float
+    rows: dict[tuple[str, str], Row], gpu: str, kernel: str, gaps: float, executes: float
 ) -> None:
-    for row in rows[gpu, kernel]:
-        assert row.gaps > 5
-        assert row.share >= gaps, row.worst
-        assert row.execute_share >= executes, row.worst
+    row = rows[gpu, kernel]
+    assert row.total.count > 5
+    assert row.total.share >= gaps, row.worst
+    assert row.executes.share >= executes, row.worst
 
 
-def test_gaps_of_a_coarse_clock_are_predicted_within_one_unit(rows: dict[tuple[str, str], list[Row]]) -> None:
-    for row in rows["gfx950", "r_2_8_16_4_4_16_4"]:
-        assert row.close_share >= 0.90, row.worst
+def test_gaps_of_a_coarse_clock_are_predicted_within_one_unit(rows: dict[tuple[str, str], Row]) -> None:
+    row = rows["gfx950", "r_2_8_16_4_4_16_4"]
+    assert row.total.close_share >= 0.90, row.worst
 
 
-def test_a_lone_wave_on_gfx1100_is_predicted_exactly(rows: dict[tuple[str, str], list[Row]]) -> None:
-    for row in rows["gfx1100", "E_3"]:
-        assert row.together == 1
-        assert row.share >= 0.99, row.worst
+def test_a_lone_wave_on_gfx1100_is_predicted_exactly(rows: dict[tuple[str, str], Row]) -> None:
+    row = rows["gfx1100", "E_3"]
+    assert row.together == 1
+    assert row.alone == row.total
+    assert row.total.share >= 0.99, row.worst
 
 
-def test_wave_times_with_given_waits(rows: dict[tuple[str, str], list[Row]]) -> None:
-    for (gpu, _), found in rows.items():
-        for row in found:
-            assert row.wave_time_error < (0.03 if gpu != "gfx950" else 0.11), row
+def test_wave_times_with_given_waits(rows: dict[tuple[str, str], Row]) -> None:
+    for (gpu, _), row in rows.items():
+        assert row.wave_time_error < (0.03 if gpu != "gfx950" else 0.11), row
 
 
-def test_the_noise_floor_is_what_two_captures_agree_on(rows: dict[tuple[str, str], list[Row]]) -> None:
-    pair = rows["gfx1100", "r_2_8_16_4_4_16_4"]
-    assert len(pair) == 2
-    for row in pair:
-        assert row.floor is not None
-        assert 0.9 < row.floor.share < 1.0
-        assert row.floor.share <= row.floor.close_share
+def test_the_noise_floor_is_what_two_captures_agree_on(rows: dict[tuple[str, str], Row]) -> None:
+    row = rows["gfx1100", "r_2_8_16_4_4_16_4"]
+    assert row.captures == 2
+    assert 0.9 < row.floor_total.share < 1.0
+    assert row.floor_total.share <= row.floor_total.close_share
+
+
+def replayed(path: Path) -> tuple[Replayed, ...]:
+    trace = read_trace(path)
+    return replay(trace, kernel_of(trace, path.parent))
 
 
 def test_a_capture_agrees_with_itself_and_one_moved_issue_is_two_different_gaps(tmp_path: Path) -> None:
     path = next(path for path in trace_files(TRACES / "gfx1100") if path.name.startswith("plus"))
     lines = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
     lines[1]["issues"][2][0] += 1
-    moved = tmp_path / "moved.jsonl.gz"
+    moved = tmp_path / path.name
+    (tmp_path / lines[0]["object"]).write_bytes((path.parent / lines[0]["object"]).read_bytes())
     with gzip.open(moved, "wt") as file:
         file.write("\n".join(map(json.dumps, lines)))
-    whole = compare(read_trace(path), read_trace(path))
-    assert whole.exact == whole.gaps
-    other = compare(read_trace(path), read_trace(moved))
-    assert (other.gaps, other.exact, other.close) == (whole.gaps, whole.gaps - 2, whole.gaps)
-    agreement = replay(read_trace(moved), kernel_of(read_trace(moved), path.parent))
-    assert agreement.gaps - agreement.exact == 2
+    whole = summed(floor_shares(replayed(path), replayed(path), 1).values())
+    assert whole.exact == whole.count > 5
+    other = summed(floor_shares(replayed(path), replayed(moved), 1).values())
+    assert (other.count, other.exact, other.close) == (whole.count, whole.count - 2, whole.count)
+    predicted = summed(gap_shares(replayed(moved), 1).values())
+    assert predicted.count - predicted.exact == 2
 
 
 def test_a_trace_without_its_code_object_is_named(tmp_path: Path) -> None:
     path = next(iter(trace_files(TRACES / "gfx1200")))
     (tmp_path / path.name).write_bytes(path.read_bytes())
     with pytest.raises(TraceError, match=r"adb14b1635\.co: the code object of gemm_run0_043c730e_se0"):
-        list(validate(tmp_path))
+        list(validate(tmp_path, second_opinion=False))

@@ -6,8 +6,10 @@
 //
 // Built and run by build.py; see there.
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/MC/MCInstrDesc.h"
 #include "llvm/MC/MCInstrInfo.h"
+#include "llvm/MC/MCRegisterInfo.h"
 #include "llvm/MC/MCSchedule.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -44,7 +46,11 @@ static void cost(raw_ostream &OS, const MCSubtargetInfo &STI, const MCInstrDesc 
   OS << "[" << Latency << ",\"" << Unit << "\"," << Held << "]";
 }
 
-static void flags(raw_ostream &OS, const MCInstrDesc &D) {
+static bool names(const MCRegisterInfo &MRI, ArrayRef<MCPhysReg> Registers, StringRef Name) {
+  return llvm::any_of(Registers, [&](MCPhysReg R) { return Name == MRI.getName(R); });
+}
+
+static void flags(raw_ostream &OS, const MCRegisterInfo &MRI, const MCInstrDesc &D) {
   bool First = true;
   auto Flag = [&](bool On, const char *Name) {
     if (On) {
@@ -59,6 +65,7 @@ static void flags(raw_ostream &OS, const MCInstrDesc &D) {
   Flag(D.isTerminator(), "terminator");
   Flag(D.isCall(), "call");
   Flag(D.isMetaInstruction(), "meta");
+  Flag(names(MRI, D.implicit_uses(), "VCC") || names(MRI, D.implicit_defs(), "VCC"), "implicit_vcc");
 }
 
 int main(int argc, char **argv) {
@@ -72,6 +79,7 @@ int main(int argc, char **argv) {
     errs() << Error << "\n";
     return 1;
   }
+  std::unique_ptr<MCRegisterInfo> MRI(T->createMCRegInfo(TT));
   std::unique_ptr<MCInstrInfo> MII(T->createMCInstrInfo());
   std::vector<std::unique_ptr<MCSubtargetInfo>> Chips;
   for (int A = 1; A < argc; ++A)
@@ -83,7 +91,7 @@ int main(int argc, char **argv) {
     if (!D.isPseudo())
       continue;
     OS << "{\"name\":\"" << MII->getName(Opcode) << "\",\"ts\":" << D.TSFlags << ",\"flags\":[";
-    flags(OS, D);
+    flags(OS, *MRI, D);
     OS << "],\"costs\":[";
     for (size_t I = 0; I < Chips.size(); ++I) {
       OS << (I ? "," : "");

@@ -20,6 +20,8 @@ from asmevo.target.opcodes import LANE_MASK
 _EVEN_UNITS = sum(1 << unit for unit in range(0, UNIT_COUNT, 2))
 _SUFFIX = re.compile(r"_e64_dpp$|_e32$|_e64$|_dpp$|_sdwa$")
 _NOP_FIELD = 0xF
+MOST_NOP_STATES = _NOP_FIELD + 1
+"""Wait states of the longest `s_nop`."""
 _WIDE_NSA_BYTES = 16
 
 

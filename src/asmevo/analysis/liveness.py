@@ -83,6 +83,10 @@ class LiveState:
         """Registers whose value may still be read in some lane."""
         return self.current | self.others
 
+    def within(self, units: int) -> LiveState:
+        """The state of some registers only."""
+        return LiveState(self.current & units, self.others & units)
+
     def __or__(self, other: LiveState) -> LiveState:
         return LiveState(self.current | other.current, self.others | other.others)
 

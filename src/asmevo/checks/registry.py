@@ -4,19 +4,16 @@ The id in a finding is the id here. A hazard's rule is a row of the hazard table
 title, need and source stand in one place; an entry in a data file, where there is one, says more and goes first.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
+from asmevo.target import data_files
 from asmevo.target.hazards import HighShift, PartialForwarding, Selector, SequenceRow, WaitStateRow, hazard_table
 
 DATA = Path(__file__).parent / "data"
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 PAGE = "docs/rules.md"
 _Row = WaitStateRow | SequenceRow | PartialForwarding | HighShift
 
@@ -45,7 +42,7 @@ def rules() -> dict[str, Rule]:
     """All documented rules by id, sorted."""
     found: dict[str, Rule] = {}
     for file in sorted(DATA.glob("*rules.yaml")):
-        for row in yaml.load(file.read_text(encoding="utf-8"), Loader=_Loader)["rules"]:
+        for row in data_files.load(file)["rules"]:
             rule = Rule.model_validate(row)
             if rule.id in found:
                 raise ValueError(f"{file.name}: the rule {rule.id} is documented twice")

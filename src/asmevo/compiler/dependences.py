@@ -1,9 +1,9 @@
 """What must stay in which order inside a scheduling region, as in LLVM's ScheduleDAGInstrs.
 
 Registers. A read follows the write that it reads (`data`), a write follows the reads and writes of what it overwrites
-(`anti`, `output`). Virtual registers count lane by lane, so writes of different parts of one register are free; reads of
-lanes without a value tie nothing (see `lanes`). Physical registers count unit by unit. A `dead` write of a physical
-register makes no value: two of them are free, but neither may come between a write and its reads.
+(`anti`, `output`). Virtual registers count lane by lane, so writes of different parts of one register are free; reads
+of lanes without a value tie nothing (see `lanes`). Physical registers count unit by unit. A `dead` write of a
+physical register makes no value: two of them are free, but neither may come between a write and its reads.
 
 Memory. Two accesses keep their order unless both only load, or `aliases` says they are apart. A load that is
 dereferenceable and invariant is free. Whatever has side effects beyond its operands, touches memory without saying

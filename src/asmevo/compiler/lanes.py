@@ -1,7 +1,8 @@
 """Which lanes of virtual registers hold a value that somebody reads: the base of every order and of the `undef` marks.
 
-Machine IR writes parts of registers. `%5.sub0 = ...` keeps the other lanes; `undef %5.sub0 = ...` says that none of them holds
-a value afterwards. Reading `%5` as a whole then reads garbage in the others, which no order has to bring there.
+Machine IR writes parts of registers. `%5.sub0 = ...` keeps the other lanes; `undef %5.sub0 = ...` says that none of
+them holds a value afterwards. Reading `%5` as a whole then reads garbage in the others, which no order has to bring
+there.
 
 Defined lanes, forward. Lattice: for each register the set of lanes that some path gave a value (union at joins, from
 nothing at the entry). Transfer: a write adds its lanes; with `undef` it takes the others away; a read changes nothing.
@@ -10,8 +11,9 @@ What an instruction reads *in fact* is what it names, less what no path defined.
 Live lanes, backward. Lattice: for each register the set of lanes that some path reads before writing them (union).
 Transfer: a write takes its lanes away, a read in fact adds its own.
 
-Sound for reordering: both say "maybe", so no value that could be read is lost, and a partial write is marked `undef` only
-when no other lane is both defined and live behind it, which is LLVM's own rule (RegisterOperands::adjustLaneLiveness).
+Sound for reordering: both say "maybe", so no value that could be read is lost, and a partial write is marked `undef`
+only when no other lane is both defined and live behind it, which is LLVM's own rule
+(RegisterOperands::adjustLaneLiveness).
 """
 
 from __future__ import annotations
@@ -146,74 +148,6 @@ def writes_alone(accesses: Sequence[LaneAccess], defined_before: Lanes, live_aft
         found.append(
             frozenset(name for name, own in access.writes.items() if not live.get(name, 0) & lanes_held[name] & ~own)
         )
-        step_back(live, access)
-    return found[::-1]
-
-
-def _defined_at_entries(self) -> dict[int, Lanes]:
-        entries: dict[int, Lanes] = {block.number: {} for block in self.function.blocks}
-        blocks = {block.number: block for block in self.function.blocks}
-        todo = list(blocks)
-        while todo:
-            number = todo.pop(0)
-            defined = dict(entries[number])
-            for access in self.accesses[number]:
-                _define(defined, access)
-            todo += [each for each in blocks[number].successors if _join(entries[each], defined) and each not in todo]
-        return entries
-
-    @cached_property
-    def live_out(self) -> dict[int, Lanes]:
-        """For each block what its successors read."""
-        blocks = {block.number: block for block in self.function.blocks}
-        before: dict[int, list[int]] = {number: [] for number in blocks}
-        for block in self.function.blocks:
-            for each in block.successors:
-                before[each].append(block.number)
-        live_out: dict[int, Lanes] = {number: {} for number in blocks}
-        todo = list(reversed(blocks))
-        while todo:
-            number = todo.pop(0)
-            live = live_before(self.accesses[number], live_out[number])
-            todo += [each for each in before[number] if _join(live_out[each], live) and each not in todo]
-        return live_out
-
-    def defined_before(self, block: MachineBlock, place: int) -> Lanes:
-        """What some path has defined in front of the statement at `place` of a block."""
-        defined = dict(self._entries[block.number])
-        for access in self.accesses[block.number][:place]:
-            _define(defined, access)
-        return defined
-
-    def live_after(self, block: MachineBlock, place: int) -> Lanes:
-        """What is read behind the statement at `place` of a block."""
-        return live_before(self.accesses[block.number][place + 1 :], self.live_out[block.number])
-
-
-def live_before(accesses: Sequence[LaneAccess], live_after: Lanes) -> Lanes:
-    """The live lanes before a run of statements, from those behind it."""
-    live = dict(live_after)
-    for access in reversed(accesses):
-        step_back(live, access)
-    return live
-
-
-def step_back(live: Lanes, access: LaneAccess) -> None:
-    """Changes the live lanes behind a statement into those before it."""
-    for name, lanes in access.writes.items():
-        if name in live:
-            live[name] &= ~lanes
-    for name, lanes in access.reads.items():
-        live[name] = live.get(name, 0) | lanes
-
-
-def writes_alone(accesses: Iterable[LaneAccess], live_after: Lanes) -> list[frozenset[str]]:
-    """For each statement, in the order given, the registers of which no other lane is live behind it."""
-    live = dict(live_after)
-    found = []
-    for access in reversed(list(accesses)):
-        alone = {name for name, lanes in access.writes.items() if not live.get(name, 0) & ~lanes}
-        found.append(frozenset(alone))
         step_back(live, access)
     return found[::-1]
 

@@ -2,9 +2,9 @@
 
     %5:vgpr_32, dead $scc = nofpexcept OPCODE killed %1.sub0, 16, implicit $exec :: (load (s32) from %ir.p, addrspace 1)
 
-Only what an order depends on is understood: the opcode, the flags before it, register operands with their roles, numbers
-among the operands, memory operands. Everything else (blocks, globals, metadata, text of inline assembly) is skipped as
-a whole, and the line itself is kept, so nothing is lost when it is written at another place.
+Only what an order depends on is understood: the opcode, the flags before it, register operands with their roles,
+numbers among the operands, memory operands. Everything else (blocks, globals, metadata, text of inline assembly) is
+skipped as a whole, and the line itself is kept, so nothing is lost when it is written at another place.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ to the instruction before them, as for LLVM's own scheduler.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -96,7 +96,7 @@ class MachineModule:
         """The file as it was read."""
         return "".join(self.lines)
 
-    def with_lines(self, changed: dict[range, Sequence[str]]) -> str:
+    def with_lines(self, changed: Mapping[range, Sequence[str]]) -> str:
         """The text with some runs of lines replaced; everything else byte for byte."""
         pieces: list[str] = []
         at = 0

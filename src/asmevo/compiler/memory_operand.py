@@ -1,6 +1,6 @@
 """A memory operand of machine IR: what LLVM still knows of the IR access behind an instruction.
 
-    dereferenceable invariant load (s128) from %ir.base + 16, align 4, !tbaa !7, !alias.scope !9, !noalias !12, addrspace 4
+invariant load (s128) from %ir.base + 16, align 4, !tbaa !7, !alias.scope !9, !noalias !12, addrspace 4
 """
 
 from __future__ import annotations

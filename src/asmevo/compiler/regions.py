@@ -1,8 +1,8 @@
 """Scheduling regions: the runs of instructions inside of which LLVM's machine scheduler may change the order.
 
 A region ends before each border and begins behind it; a border itself stays where it is. Borders are terminators,
-calls, labels, writes of EXEC (the generic instructions that follow do not name EXEC as an operand although they work under
-it), and those listed with their source in `data/borders.yaml`.
+calls, labels, writes of EXEC (the generic instructions that follow do not name EXEC as an operand although they work
+under it), and those listed with their source in `data/borders.yaml`.
 """
 
 from __future__ import annotations

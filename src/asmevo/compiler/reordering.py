@@ -1,7 +1,7 @@
 """Machine IR written again with the statements of its regions in another order.
 
-An order that breaks a dependence is refused here, by name, before LLVM sees it. What moves is moved as whole lines. Two sorts
-of marks on operands depend on the order and are set anew in regions that changed:
+An order that breaks a dependence is refused here, by name, before LLVM sees it. What moves is moved as whole lines.
+Two sorts of marks on operands depend on the order and are set anew in regions that changed:
 
     undef    on a write of a part of a virtual register: whether another lane holds a value (see `lanes`)
     killed   is taken away; it is only a hint that LLVM finds out again
@@ -86,7 +86,7 @@ class ScheduledFunction:
 
     def changed_lines(self, orders: Orders) -> dict[range, list[str]]:
         """The lines of every region whose order changes. Raises IllegalOrderError."""
-        changed = {}
+        changed: dict[range, list[str]] = {}
         for name, order in orders.items():
             region = self.regions[name]
             self.check(region, order)

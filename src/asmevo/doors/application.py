@@ -15,7 +15,6 @@ import typer
 
 app = typer.Typer(
     name="asmevo",
-    help="Makes AMD GPU kernels faster at the instruction level and never ships a change it could not verify.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -33,6 +32,11 @@ DebugConstraint = Annotated[
     bool, typer.Option("--debug-constraint", help="Print the failing edge, its condition and the state it saw.")
 ]
 Output = Annotated[Path, typer.Option("-o", "--output", help="The file to write.")]
+
+
+@app.callback()
+def asmevo() -> None:
+    """Makes AMD GPU kernels faster at the instruction level and never ships a change it could not verify."""
 
 
 def print_json(value: Any) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import gc
-import multiprocessing
 import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -21,10 +19,11 @@ from asmevo.checks.registry import rules
 from asmevo.doors.exits import BAD_INPUT, DEFINITE_NO, GOOD, UNDECIDED
 from asmevo.report.findings import rule_lines
 
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
+
 _CHUNKS_A_CORE = 8
 _NEW_OBJECTS_A_COLLECTION = 200_000
-# Nothing runs beside the command yet when the pool starts, so a fork is safe, and it shares what is loaded.
-_CONTEXT = multiprocessing.get_context("fork")
 
 
 def check_files(files: Sequence[Path], options: CheckOptions) -> list[FileReport]:
@@ -33,13 +32,26 @@ def check_files(files: Sequence[Path], options: CheckOptions) -> list[FileReport
     work = partial(check_file, options=options)
     cores = min(len(os.sched_getaffinity(0)), len(files))
     with _fewer_collections():
-        if cores < 2:
-            return [work(file) for file in files]
-        try:
-            with ProcessPoolExecutor(cores, mp_context=_CONTEXT) as pool:
-                return list(pool.map(work, files, chunksize=-(-len(files) // (cores * _CHUNKS_A_CORE))))
-        except BrokenProcessPool:
-            return [_alone(file, options) for file in files]
+        return [work(file) for file in files] if cores < 2 else _in_processes(work, files, cores)
+
+
+def _in_processes(work: Callable[[Path], FileReport], files: Sequence[Path], cores: int) -> list[FileReport]:
+    """On all cores; a file that ends its process is told from the others."""
+    from concurrent.futures.process import BrokenProcessPool
+
+    try:
+        with _pool(cores) as pool:
+            return list(pool.map(work, files, chunksize=-(-len(files) // (cores * _CHUNKS_A_CORE))))
+    except BrokenProcessPool:
+        return [_alone(work, file) for file in files]
+
+
+def _pool(cores: int) -> ProcessPoolExecutor:
+    """Nothing runs beside the command yet when a pool starts, so a fork is safe, and it shares what is loaded."""
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    return ProcessPoolExecutor(cores, mp_context=multiprocessing.get_context("fork"))
 
 
 @contextmanager
@@ -56,11 +68,12 @@ def _fewer_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _alone(file: Path, options: CheckOptions) -> FileReport:
-    """A file in a process of its own, so that one which ends it is told from the others."""
+def _alone(work: Callable[[Path], FileReport], file: Path) -> FileReport:
+    from concurrent.futures.process import BrokenProcessPool
+
     try:
-        with ProcessPoolExecutor(1, mp_context=_CONTEXT) as pool:
-            return pool.submit(check_file, file, options).result()
+        with _pool(1) as pool:
+            return pool.submit(work, file).result()
     except BrokenProcessPool:
         return FileReport(str(file), error=f"{file}: the process that read it was ended from outside or crashed")
 
@@ -84,7 +97,7 @@ def explain_rule(id_: str) -> int:
     if id_ in known:
         typer.echo("\n".join(rule_lines(known[id_])))
         return GOOD
-    near = difflib.get_close_matches(id_, known, 1)
+    near = get_close_matches(id_, known, 1)
     hint = f"did you mean {near[0]}?" if near else "`--explain all` lists them"
     typer.echo(f"asmevo: there is no rule `{id_}`; {hint}", err=True)
     return BAD_INPUT

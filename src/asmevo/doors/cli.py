@@ -1,4 +1,4 @@
-"""The command line: the application with all its commands registered, in the order in which help lists them."""
+"""The application with all its commands registered, in the order in which help lists them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from asmevo.doors import (
     compare_command,
     doctor_command,
     estimate_command,
+    fuse_command,
     ledger_commands,
     optimize_commands,
     program_commands,
     prove_command,
     run_command,
+    sched_command,
     slice_command,
     targets_command,
     timing_command,
 )
 from asmevo.doors.application import app
 
-__all__ = ["app", "main"]
+__all__ = ["app"]
 
 _COMMANDS = (
     compare_command,
@@ -30,12 +32,9 @@ _COMMANDS = (
     check_command,
     prove_command,
     run_command,
+    sched_command,
     slice_command,
+    fuse_command,
     optimize_commands,
     ledger_commands,
 )
-
-
-def main() -> None:
-    """The entry point of the `asmevo` command."""
-    app()

@@ -101,6 +101,16 @@ def say_if_no_model(wanted: Wanted) -> None:
         typer.echo("asmevo: the language-model proposer is off, no model is named (--llm-url, --model-path)", err=True)
 
 
+def chat_model(wanted: Wanted) -> ChatModel | None:
+    """The one model that is named, None without one. Raises ProposerError."""
+    from asmevo.proposers import ProposerError
+    from asmevo.proposers.chat import ChatLimits
+
+    if words := wanted.contradiction():
+        raise ProposerError(words)
+    return next(_chat_models(wanted, ChatLimits()), None)
+
+
 def _models(wanted: Wanted, seconds: float) -> Iterator[Proposer]:
     from asmevo.proposers.chat import ChatLimits
     from asmevo.proposers.language_model import LanguageModel

@@ -18,22 +18,26 @@ app.add_typer(timing, name="timing")
 def validate(
     traces: Annotated[Path, typer.Argument(help="A folder of traces (TARGET/KERNEL/RUN.jsonl.gz with code objects).")],
     report: Annotated[Path | None, typer.Option(help="Also write a Markdown report.")] = None,
+    alone: Annotated[bool, typer.Option("--alone", help="Do not ask llvm-mca for the same gaps.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Replays traces of real GPUs: how many issue gaps the model predicts, beside how far two runs agree."""
+    """Replays traces of real GPUs: how many issue gaps the model predicts, beside two runs' agreement and llvm-mca."""
     from asmevo.program import write_file_atomically
-    from asmevo.report.validation import by_kernel, validation_lines, validation_report
+    from asmevo.report.validation import validation_lines, validation_report
     from asmevo.timing.validation import validate as replay_all
+    from asmevo.toolchain.mca import find_mca
 
     with sentences():
-        rows = list(replay_all(traces)) if traces.is_dir() else []
+        second_opinion = not alone and find_mca() is not None
+        if not alone and not second_opinion:
+            typer.echo("asmevo: llvm-mca is not installed; its numbers are left out", err=True)
+        rows = list(replay_all(traces, second_opinion)) if traces.is_dir() else []
         if not rows:
             typer.echo(f"asmevo: {traces}: no traces (TARGET/KERNEL/RUN.jsonl.gz)", err=True)
             raise typer.Exit(BAD_INPUT)
-        kernels = by_kernel(rows)
         if report is not None:
-            write_file_atomically(report, validation_report(kernels).encode())
+            write_file_atomically(report, validation_report(rows).encode())
     if as_json:
         print_json([row.to_dict() for row in rows])
     else:
-        typer.echo("\n".join(validation_lines(kernels)))
+        typer.echo("\n".join(validation_lines(rows)))

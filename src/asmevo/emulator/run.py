@@ -62,7 +62,8 @@ class RunResult:
     """What a run gave. `outputs` are the buffers that the kernel may write, as they were at the end.
 
     `problems` are sentences: differences from what was expected, or the fault that ended the run. `notes` tell of
-    values that nobody wrote. `instructions` counts wave-instructions, `seconds` the time to run them.
+    values that nobody wrote. `instructions` counts wave-instructions, `seconds` the time to run them. `executed` is
+    how often waves executed each instruction of the kernel, by instruction id.
     """
 
     outcome: Outcome
@@ -73,9 +74,10 @@ class RunResult:
     instructions: int
     seconds: float
     unsupported: str = ""
+    executed: dict[int, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The result without the buffers' contents, for JSON."""
+        """The result without the buffers' contents and the counts by instruction, for JSON."""
         return {
             "outcome": self.outcome.value,
             "problems": list(self.problems),
@@ -153,6 +155,7 @@ def run(
         tally.instructions,
         seconds,
         missing,
+        _executed(code.steps, tally, kernel),
     )
 
 
@@ -231,6 +234,14 @@ def _outputs(launch: Launch) -> dict[str, Array]:
 def _array(launch: Launch, argument: BufferArgument) -> Array:
     raw = launch.memory.content(argument.name)
     return np.frombuffer(raw, NUMPY_TYPES[argument.dtype]).reshape(argument.shape).copy()
+
+
+def _executed(steps: list[Step], tally: Tally, kernel: Kernel) -> dict[int, int]:
+    return {
+        step.instruction.id: times
+        for step, times in zip(steps, tally.executed, strict=True)
+        if step.kernel.name == kernel.name
+    }
 
 
 def fidelity(steps: list[Step], tally: Tally, missing: str) -> Fidelity:

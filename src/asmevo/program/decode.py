@@ -107,7 +107,7 @@ def _decode(code: bytes, word: DecodedWord, context: DecodingContext) -> Decoded
         info=info,
         reads=reads | more_reads,
         writes=writes | more_writes,
-        shape=_REGISTER_IN_TEXT.sub(_width_only, word.text),
+        shape=shape_of(word.text),
         exact=word.exact,
         family=context.target.family.value,
         wave_size=context.wave_size,
@@ -216,6 +216,11 @@ def _joined(infos: list[OpcodeInfo]) -> OpcodeInfo:
         flags=first.flags | second.flags | {"vopd"},
         widths=(),
     )
+
+
+def shape_of(text: str) -> str:
+    """An instruction's text with the width of each numbered register in the place of its name."""
+    return _REGISTER_IN_TEXT.sub(_width_only, text)
 
 
 def _width_only(found: re.Match[str]) -> str:

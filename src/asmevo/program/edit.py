@@ -5,8 +5,6 @@ meaningful while earlier edits of the script move things around. Applying a scri
 it never judges whether the change is right, that is what gates are for.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, Literal

@@ -11,8 +11,9 @@ A kernel analysis asks over and over "do these two sets meet" and "what remains"
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
 
 
 class RegisterFile(Enum):
@@ -61,26 +62,27 @@ UNIT_COUNT = _NAMED_BASE + len(NAMED_UNITS)
 
 @dataclass(frozen=True, slots=True)
 class RegisterSpan:
-    """`count` consecutive 32-bit registers of one file, from `first` on."""
+    """`count` consecutive 32-bit registers of one file, from `first` on.
+
+    `base_unit` is the unit of the first register, `mask` the span as a set of units: asked for so often that they are
+    worked out once.
+    """
 
     file: RegisterFile
     first: int
     count: int = 1
+    base_unit: int = field(init=False, repr=False, compare=False)
+    mask: int = field(init=False, repr=False, compare=False)
 
-    @property
-    def base_unit(self) -> int:
-        """The unit of the first register."""
-        return _BASES[self.file][0] + self.first
+    def __post_init__(self) -> None:
+        base = _BASES[self.file][0] + self.first
+        object.__setattr__(self, "base_unit", base)
+        object.__setattr__(self, "mask", ((1 << self.count) - 1) << base)
 
     @property
     def units(self) -> range:
         """The units of the span, in register order."""
         return range(self.base_unit, self.base_unit + self.count)
-
-    @property
-    def mask(self) -> int:
-        """The span as a set of units."""
-        return ((1 << self.count) - 1) << self.base_unit
 
     @property
     def bits(self) -> int:
@@ -97,6 +99,7 @@ class RegisterSpan:
         return f"{letter}[{self.first}:{self.first + self.count - 1}]"
 
 
+@cache
 def span(file: RegisterFile, first: int, count: int = 1) -> RegisterSpan | None:
     """A span, or None when it does not fit the file."""
     limit = _BASES[file][1]

@@ -8,6 +8,7 @@ the edge will cost once waits stand where they are needed:
     WAW      the same where the first is a memory access (the second waits for it), else issue order
     order    where other waves may look (barrier, release), an access that must be done there: its full time
     others   issue order; units say the rest
+    any      what hardware does not wait for by itself: the wait states of the hazard table
 
 The latencies are those of the cycle model's machine under the chosen memory scenario. Register numbers are what they
 are: without renaming, write-after-read edges bound what can move.
@@ -20,12 +21,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from asmevo.analysis.dependence import Dependence, DependenceGraph, Edge, Marks
+from asmevo.analysis.hazards import wait_states_between
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Block
 from asmevo.program.registers import AGPR_MASK, SGPR_MASK, VCC_MASK, VGPR_MASK, units_of
 from asmevo.proposers.placement import Placement
 from asmevo.proposers.scheduling import Kind, Link, Node, Region, Value, number_values
-from asmevo.timing.machine import Port, Profile
+from asmevo.timing.machine import Port, Profile, Stream
 
 _KIND_OF_PORT = {
     Port.VALU: Kind.VALU,
@@ -77,9 +79,7 @@ class BlockRegion:
         behind = self.placement.facts.liveness.live_out(self.placement.block.index)
         sizes = {register: _size(register) for reads, writes in accesses for register in (*reads, *writes)}
         numbered = number_values(accesses, sizes, units_of(behind & (_VECTOR | _SCALAR)))
-        nodes = tuple(
-            self._node(position, reads, writes) for position, (reads, writes) in enumerate(numbered.accesses)
-        )
+        nodes = tuple(self._node(position, reads, writes) for position, (reads, writes) in enumerate(numbered.accesses))
         name = f"{self.placement.kernel.name} block {self.placement.block.index}"
         return Region(name, nodes, self._links(), numbered.values, numbered.live_in, numbered.live_out)
 
@@ -107,9 +107,22 @@ class BlockRegion:
             issue=self._interval * len(unit),
             unit=last.engine.name.lower(),
             busy=sum(profile.occupancy.cycles for profile in profiles if profile.engine is last.engine),
+            holds=self._holds(last),
             reads=reads,
             writes=writes,
         )
+
+    def _holds(self, profile: Profile) -> tuple[tuple[str, int], ...]:
+        """Memory instructions start only when the wave's vector instructions are through (two-clock machines)."""
+        if profile.stream is not Stream.VALU:
+            return ()
+        machine = self.placement.facts.machine
+        found = []
+        for port in (Port.LDS, Port.VMEM):
+            cost = machine.cost(f"{port.name.lower()}_after_valu_execute", "")
+            if cost is not None:
+                found.append((port.name.lower(), profile.to_execute + cost.cycles))
+        return tuple(found)
 
     @property
     def _interval(self) -> int:
@@ -133,7 +146,9 @@ class BlockRegion:
             key = unit_of[edge.before], unit_of[edge.after]
             if key[0] != key[1]:
                 offset = edge.before - self.units[key[0]].start
-                asked = self._cycles(edge) + offset * self._interval
+                states = self._states(edge)
+                asked = max(self._cycles(edge), (states + 1) * self._interval if states else 0)
+                asked += offset * self._interval
                 cycles[key] = max(asked, cycles.get(key, 0))
         return tuple(Link(before, after, asked) for (before, after), asked in cycles.items())
 
@@ -141,11 +156,19 @@ class BlockRegion:
         before = self._profile(edge.before)
         if edge.kind is Dependence.RAW or (edge.kind is Dependence.WAW and before.returns):
             return _latency(before)
-        if edge.kind is Dependence.ORDER and before.returns and self.placement.settles(
-            self.body[edge.after], self.body[edge.before]
+        if (
+            edge.kind is Dependence.ORDER
+            and before.returns
+            and self.placement.settles(self.body[edge.after], self.body[edge.before])
         ):
             return _latency(before)
         return 0
+
+    def _states(self, edge: Edge) -> int:
+        """Wait states that the two need between them, which hardware does not see to."""
+        kernel = self.placement.kernel
+        before, after = self.body[edge.before].decoded, self.body[edge.after].decoded
+        return wait_states_between(kernel.target, kernel.wave_size, before, after)
 
 
 def _latency(profile: Profile) -> int:
@@ -154,4 +177,3 @@ def _latency(profile: Profile) -> int:
 
 def _size(register: int) -> Value:
     return Value(vgprs=1) if _VECTOR >> register & 1 else Value(sgprs=1)
-

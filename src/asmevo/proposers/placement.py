@@ -20,12 +20,14 @@ result is a proposal: the gates analyse it independently.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from asmevo.analysis.dependence import clause_length
 from asmevo.analysis.events import effect_of, union
-from asmevo.analysis.hazards import analyse_hazards
+from asmevo.analysis.hazard_words import MOST_NOP_STATES
+from asmevo.analysis.hazards import Violation, analyse_hazards
 from asmevo.analysis.wait_state import Walk
 from asmevo.program.errors import EditError
 from asmevo.program.instruction import Decoded, Instruction
@@ -36,7 +38,7 @@ from asmevo.proposers.proposer import Facts
 from asmevo.target import Target
 from asmevo.target.hazards import hazard_table
 
-_UNNAMED = -1  # an instruction whose id is settled when the whole block stands
+UNNAMED = -1  # an instruction whose id is settled when the whole block stands
 _HINT = "s_delay_alu"
 _NOP = "s_nop"
 _MEND_ROUNDS = 4
@@ -91,7 +93,8 @@ def _clause_heads(order: Sequence[Instruction]) -> dict[int, int]:
 class Placement:
     """Rebuilds one block of a kernel; made once for a kernel and block, used for many orders."""
 
-    def __init__(self, facts: Facts, block: int) -> None:
+    def __init__(self, facts: Facts, block: int, next_id: int | None = None) -> None:
+        """`next_id` is the first id for new instructions, where other blocks have got new ones already."""
         self.facts = facts
         self.kernel: Kernel = facts.kernel
         self.target = self.kernel.target
@@ -99,7 +102,7 @@ class Placement:
         self._marks = [i for i in self.block.instructions if is_mark(i, self.target)]
         self._points = facts.waits.order_points()
         self._exit = facts.waits.state_after(block)
-        self._next_id = facts.next_id()
+        self._next_id = facts.next_id() if next_id is None else next_id
 
     @property
     def body(self) -> tuple[Instruction, ...]:
@@ -119,6 +122,20 @@ class Placement:
         try:
             placed = self._with_waits(order)
             placed = self._with_mends(placed)
+            placed = self._with_hints(placed)
+        except EditError:
+            return None
+        return self._blocks(self._with_ids(placed))
+
+    def settle(self, code: Sequence[Instruction]) -> tuple[Block, ...] | None:
+        """The kernel's blocks with other code in this one, whose waits and no-ops stand where they should.
+
+        What hazards ask for beyond them is added, and hints, which count instructions, are placed anew.
+        """
+        if not code:
+            return None
+        try:
+            placed = self._with_mends([each for each in code if each.mnemonic != _HINT])
             placed = self._with_hints(placed)
         except EditError:
             return None
@@ -151,7 +168,7 @@ class Placement:
 
     def _put_waits(self, placed: list[Instruction], walk: Walk, needed: dict[str, int]) -> None:
         for text in wait_texts(needed, self.target) if needed else ():
-            wait = Instruction(_UNNAMED, encode_text(text, self.kernel.context))
+            wait = Instruction(UNNAMED, encode_text(text, self.kernel.context))
             placed.append(wait)
             walk.step(wait, effect_of(wait.decoded, self.target))
 
@@ -193,40 +210,62 @@ class Placement:
             missing = self._missing(placed)
             if not missing:
                 return placed
-            placed = [each for i in placed for each in (*missing.get(id(i), ()), i)]
+            placed = [each for place, i in enumerate(placed) for each in (*missing.get(place, ()), i)]
         raise EditError("hazards remain after mending")
 
     def _missing(self, placed: list[Instruction]) -> dict[int, list[Instruction]]:
-        """For each consumer in this block that is in danger, what is to stand before it."""
-        inside = {id(instruction) for instruction in placed}
+        """What is to stand before the instructions of this block, by place, so that nothing is in danger.
+
+        Consumers are served from the top: what is put before one lets time pass for those behind it, too.
+        """
+        place_of = {id(instruction): place for place, instruction in enumerate(placed)}
         heads = _clause_heads(placed)
         states: dict[int, int] = {}
-        texts: dict[int, set[str]] = {}
-        for violation in analyse_hazards(self.kernel.with_blocks(self._blocks(placed))).violations:
+        mends: dict[int, set[str]] = {}
+        for violation in self._violations(placed):
             consumer = id(violation.consumer)
-            if consumer not in inside:
-                continue
-            consumer = heads.get(consumer, consumer)
+            goal = place_of.get(heads.get(consumer, consumer), len(placed) - 1)
             mend = _mends().get(violation.rule)
             if mend is not None:
-                texts.setdefault(consumer, set()).add(mend)
-            else:
-                lacking = violation.needed - violation.found
-                states[consumer] = max(states.get(consumer, 0), lacking)
-        for consumer, count in states.items():
-            texts.setdefault(consumer, set()).add(f"{_NOP} {count - 1}")
-        context = self.kernel.context
+                mends.setdefault(goal, set()).add(mend)
+                continue
+            start = place_of.get(id(violation.producer), -1)
+            passed = sum(count for place, count in states.items() if _lies_between(start, place, goal))
+            lacking = violation.needed - violation.found - passed
+            if lacking > 0:
+                states[goal] = states.get(goal, 0) + lacking
         return {
-            consumer: [Instruction(_UNNAMED, encode_text(text, context)) for text in sorted(wanted)]
-            for consumer, wanted in texts.items()
+            goal: [
+                Instruction(UNNAMED, encode_text(text, self.kernel.context))
+                for text in (*sorted(mends.get(goal, ())), *_nop_texts(states.get(goal, 0)))
+            ]
+            for goal in mends.keys() | states.keys()
         }
+
+    def _violations(self, placed: list[Instruction]) -> Iterator[Violation]:
+        """Those that this block can mend: its consumers', and behind it those of its own producers' if they are new.
+
+        For the latter time must pass in front of the block's last instruction.
+        """
+        inside = {id(instruction) for instruction in placed}
+        for violation in analyse_hazards(self.kernel.with_blocks(self._blocks(placed))).violations:
+            producer, consumer = id(violation.producer) in inside, id(violation.consumer) in inside
+            ends = "terminator" in placed[-1].flags
+            known = (violation.rule, violation.producer.id, violation.consumer.id) in self._known
+            if consumer or (producer and ends and not known):
+                yield violation
+
+    @cached_property
+    def _known(self) -> frozenset[tuple[str, int, int]]:
+        """What the parent has already, by row, producer and consumer."""
+        return frozenset((v.rule, v.producer.id, v.consumer.id) for v in analyse_hazards(self.kernel).violations)
 
     def _with_hints(self, placed: list[Instruction]) -> list[Instruction]:
         hints = dict(plan_delays(placed, self.target))
         found: list[Instruction] = []
         for place, instruction in enumerate(placed):
             if place in hints:
-                found.append(Instruction(_UNNAMED, encode_text(hints[place], self.kernel.context)))
+                found.append(Instruction(UNNAMED, encode_text(hints[place], self.kernel.context)))
             found.append(instruction)
         return found
 
@@ -240,7 +279,7 @@ class Placement:
         next_id = self._next_id
         named = []
         for instruction in placed:
-            if instruction.id != _UNNAMED:
+            if instruction.id != UNNAMED:
                 named.append(instruction)
             elif free.get(instruction.decoded):
                 named.append(free[instruction.decoded].pop())
@@ -248,6 +287,20 @@ class Placement:
                 named.append(Instruction(next_id, instruction.decoded))
                 next_id += 1
         return named
+
+
+def _lies_between(start: int, place: int, goal: int) -> bool:
+    """Whether what is put before `place` comes between the instructions at `start` and `goal`, over a back edge or not.
+
+    -1 for a start in front of the block.
+    """
+    return start < place <= goal if start < goal else place > start or place <= goal
+
+
+def _nop_texts(states: int) -> list[str]:
+    """No-ops that let so many wait states pass."""
+    whole, rest = divmod(states, MOST_NOP_STATES)
+    return [f"{_NOP} {MOST_NOP_STATES - 1}"] * whole + ([f"{_NOP} {rest - 1}"] if rest else [])
 
 
 def _keep_lower(into: dict[str, int], more: dict[str, int]) -> None:

@@ -9,7 +9,7 @@ A `Sequencer` issues in order, one node after the other:
 
     start    = latest of: now, when all links in have passed, when the node's unit is free
     now      = start + issue
-    unit     free again at start + busy
+    unit     free again at start + busy; units that the node `holds` not before start + their cycles
 
 so a node may issue while another one's unit is busy (loads beside a matrix instruction), and a node chosen too
 early stalls all behind it. All nodes whose predecessors are placed may be chosen; how long each would stall is one of
@@ -63,8 +63,9 @@ class Value:
 class Node:
     """One thing to place. Cycles; `reads` and `writes` are values of the region, by number.
 
-    `latency` until the result is there, `issue` until the next node may issue, `busy` for which `unit` is held. Nodes
-    are numbered from 0 in the order of the source: `position` is that number.
+    `latency` until the result is there, `issue` until the next node may issue, `busy` for which `unit` is held. `holds`
+    are other units with the cycles until a node of theirs may start (what has to drain first). Nodes are numbered from
+    0 in the order of the source: `position` is that number.
     """
 
     position: int
@@ -74,6 +75,7 @@ class Node:
     issue: int = 1
     unit: str = ""
     busy: int = 0
+    holds: tuple[tuple[str, int], ...] = ()
     reads: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
 
@@ -243,7 +245,7 @@ class Sequencer:
     def start(self, position: int) -> int:
         """The cycle at which a node would start if it came next."""
         node = self.region.nodes[position]
-        return max(self.now, self._ready_at[position], self._unit_free.get(node.unit, 0) if node.busy else 0)
+        return max(self.now, self._ready_at[position], self._unit_free.get(node.unit, 0))
 
     def place(self, position: int) -> None:
         """Puts one of `ready` at the end of the row."""
@@ -253,8 +255,9 @@ class Sequencer:
         self.order.append(position)
         self.ready.remove(position)
         self.now = start + node.issue
-        if node.busy:
-            self._unit_free[node.unit] = start + node.busy
+        for unit, cycles in ((node.unit, node.busy), *node.holds):
+            if start + cycles > self._unit_free.get(unit, 0):
+                self._unit_free[unit] = start + cycles
         for link in region.successors[position]:
             if start + link.cycles > self._ready_at[link.after]:
                 self._ready_at[link.after] = start + link.cycles

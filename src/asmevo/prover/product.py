@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from asmevo.analysis.memory import GLOBAL, LDS, SCALAR, SPACES
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Kernel
-from asmevo.program.registers import VECTOR_MASK, register_names
+from asmevo.program.registers import EXEC_MASK, MODE_MASK, VECTOR_MASK, register_names
 from asmevo.prover.floating import FloatPolicy
 from asmevo.prover.normalise import Builder
 from asmevo.prover.relation import Arrival, Cut, Item, Relations
@@ -132,7 +132,8 @@ class Product:
         """Matches blocks of kernels with the same graph, each by itself.
 
         Every register that is live in front of a block (in the version before) holds the same in both versions
-        there; it is shown that the same is true behind it. All other blocks are taken to be equal.
+        there; it is shown that the same is true behind it. All other blocks are taken to be equal. A register that
+        neither version of the block mentions or touches is left alone by both, and is not looked at.
         """
         try:
             for index in indices:
@@ -146,7 +147,11 @@ class Product:
         return ProductResult(True, words, cuts=len(indices), questions=self.budget.questions)
 
     def _compare_block(self, index: int) -> None:
-        live = self.versions[0].liveness.state_in(index)
+        mentioned = EXEC_MASK | MODE_MASK
+        for kernel in (self.before, self.after):
+            for instruction in kernel.blocks[index].instructions:
+                mentioned |= instruction.reads | instruction.writes
+        live = self.versions[0].liveness.state_in(index).within(mentioned)
         cut = Cut(index, (index, index), (live, live))
         for item in cut.items():
             cut.relation[item] = self.entry_symbol(item[1])
@@ -168,7 +173,9 @@ class Product:
             raise UndecidedError(f"block {index}: another decision", *blamed)
         if one.kind in (Leaving.LEAVES, Leaving.CALLS, Leaving.TRAPS):
             self._equal_registers(first, second)
-        after = self.versions[0].liveness.state_out(index)
+        for unit in first.state.units.keys() | second.state.units.keys():
+            mentioned |= 1 << unit
+        after = self.versions[0].liveness.state_out(index).within(mentioned)
         self._equal_live(Cut(index, (index, index), (after, after)), first.state, second.state)
 
     def _equal_live(self, cut: Cut, first: State, second: State) -> None:

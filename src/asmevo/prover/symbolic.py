@@ -19,6 +19,9 @@ Memory is one value a space. A store, atomic, barrier or message makes a new sta
 encoding and its inputs, so two runs have the same final state only if they made the same effects in the
 same order. An `ordered` effect reads and renews the state of all spaces: nothing moves across it.
 
+A dual instruction is its two halves, which read before either writes; a half is the single instruction that computes
+the same, so a pair may be made or taken apart.
+
 Waits, no-ops and scheduling hints compute nothing and are passed over here; whether enough of them is
 left is what the waits and hazards gates establish. Other control instructions (`s_setprio`) must be the
 same ones in the same order.
@@ -40,6 +43,8 @@ from dataclasses import dataclass, field
 from asmevo.analysis.dependence import renumbered_places
 from asmevo.analysis.liveness import ignores_exec, reads_across_lanes
 from asmevo.analysis.memory import SPACES, MemoryEffect, MemoryKind, memory_effect
+from asmevo.program.decode import shape_of
+from asmevo.program.dual_halves import DualHalf, dual_name, halves_of, stem
 from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.reading import PC_READS
 from asmevo.program.registers import EXEC_MASK, NAMED_SPANS, UNIT_COUNT, VECTOR_MASK, units_of
@@ -89,7 +94,7 @@ def step_of(decoded: Decoded) -> Step:
     outputs = _ordered_units(decoded, written=True)
     by_lane = bool(decoded.reads & EXEC_MASK) and not reads_across_lanes(decoded)
     return Step(
-        shape=decoded.shape,
+        shape=_plain_shape(decoded),
         inputs=inputs,
         outputs=outputs,
         lane_inputs=frozenset(u for u in inputs if by_lane and VECTOR_MASK >> u & 1),
@@ -100,6 +105,40 @@ def step_of(decoded: Decoded) -> Step:
         effect=effect,
         reads_spaces=tuple(sorted(effect.touches)),
         writes_spaces=tuple(sorted(effect.writes)),
+    )
+
+
+def _plain_shape(decoded: Decoded) -> str:
+    """The shape; without the ending of its encoding where it might as well be half of a dual instruction."""
+    if dual_name(decoded.mnemonic, decoded.family) is None:
+        return decoded.shape
+    return stem(decoded.mnemonic) + decoded.shape.removeprefix(decoded.mnemonic)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _half_steps(decoded: Decoded) -> tuple[Step, Step]:
+    first, second = halves_of(decoded)
+    return _half_step(decoded, first), _half_step(decoded, second)
+
+
+def _half_step(decoded: Decoded, half: DualHalf) -> Step:
+    """What the single instruction's step would be: inputs in printed order, implicit ones behind."""
+    printed = [u for each in half.operands if each.read and each.registers is not None for u in each.registers.units]
+    printed += NAMED_SPANS["vcc_lo"].units if half.reads_vcc else ()
+    outputs = [u for each in half.operands if each.written and each.registers is not None for u in each.registers.units]
+    inputs = (*printed, *(unit for unit in units_of(half.reads) if unit not in printed))
+    return Step(
+        shape=shape_of(half.text),
+        inputs=inputs,
+        outputs=tuple(outputs),
+        lane_inputs=frozenset(u for u in inputs if VECTOR_MASK >> u & 1),
+        vector_outputs=frozenset(outputs),
+        merges=True,
+        silent=False,
+        may_fault=False,
+        effect=memory_effect(decoded),
+        reads_spaces=(),
+        writes_spaces=(),
     )
 
 
@@ -185,8 +224,18 @@ def run_block(instructions: Sequence[Instruction], values: Values) -> Outcome:
         if "unknown" in instruction.decoded.info.flags:
             outcome.unknown = instruction
             return outcome
-        _run_step(instruction, step, values, outcome)
+        if "vopd" in instruction.decoded.info.flags:
+            _run_halves(_half_steps(instruction.decoded), values, outcome)
+        else:
+            _run_step(instruction, step, values, outcome)
     return outcome
+
+
+def _run_halves(steps: tuple[Step, Step], values: Values, outcome: Outcome) -> None:
+    mask = (outcome.register(_EXEC_LO), outcome.register(_EXEC_HI))
+    made = [values.number((step.shape, *_inputs(step, mask, outcome)), len(step.outputs)) for step in steps]
+    for step, first in zip(steps, made, strict=True):
+        _write_results(step, first, mask, values, outcome)
 
 
 def _begin_epoch(instruction: Instruction, values: Values, outcome: Outcome) -> None:
@@ -199,7 +248,7 @@ def _begin_epoch(instruction: Instruction, values: Values, outcome: Outcome) -> 
 
 
 def _run_step(instruction: Instruction, step: Step, values: Values, outcome: Outcome) -> None:
-    registers, memory, number = outcome.registers, outcome.memory, values.number
+    memory, number = outcome.memory, values.number
     mask = (outcome.register(_EXEC_LO), outcome.register(_EXEC_HI))
     shape = _shape(instruction, step)
     key: tuple[object, ...] = (shape, *_inputs(step, mask, outcome))
@@ -210,14 +259,7 @@ def _run_step(instruction: Instruction, step: Step, values: Values, outcome: Out
     elif step.reads_spaces:
         key += tuple([memory[space] for space in step.reads_spaces])
     first = number(key, len(step.outputs))
-    for place, unit in enumerate(step.outputs):
-        value = first + 1 + place
-        if unit in step.vector_outputs and step.merges:
-            outcome.enabled[unit] = (mask, value)
-            value = values.merged(mask, value, outcome.register(unit))
-        else:
-            outcome.enabled.pop(unit, None)
-        registers[unit] = value
+    _write_results(step, first, mask, values, outcome)
     if step.effect.ordered or step.writes_spaces:
         written = SPACES if step.effect.ordered else step.writes_spaces
         memory.update([(space, number((space, first), 0)) for space in written])
@@ -226,6 +268,17 @@ def _run_step(instruction: Instruction, step: Step, values: Values, outcome: Out
         outcome.controls.append(first)
     if leaves_block(instruction):
         outcome.branch = (shape, instruction.target, first)
+
+
+def _write_results(step: Step, first: int, mask: tuple[int, int], values: Values, outcome: Outcome) -> None:
+    for place, unit in enumerate(step.outputs):
+        value = first + 1 + place
+        if unit in step.vector_outputs and step.merges:
+            outcome.enabled[unit] = (mask, value)
+            value = values.merged(mask, value, outcome.register(unit))
+        else:
+            outcome.enabled.pop(unit, None)
+        outcome.registers[unit] = value
 
 
 def _inputs(step: Step, mask: tuple[int, int], outcome: Outcome) -> list[int]:

@@ -98,8 +98,9 @@ def print_patch(patch: Patch, run: OptimizationRun) -> None:
         f"{patch.file}: kernel {patch.kernel} for {patch.target}; {run.tried} candidates tried, "
         f"{run.accepted} passed all gates, {len(patch.candidates)} offered (run {run.id})"
     )
+    out.print(f"floating point: {patch.floating_point}")
     if not patch.candidates:
-        out.print(f"No candidate with a predicted gain passed all gates: {run.why_nothing}")
+        out.print(f"Nothing better was found: {run.why_nothing}")
         return
     out.print(_measures_table(patch))
     _print_profiles(out, patch)
@@ -111,7 +112,16 @@ def print_patch(patch: Patch, run: OptimizationRun) -> None:
     for verdict in best.verdicts:
         verdicts.add_row(str(verdict["gate"]), str(verdict["kind"]), str(verdict["reason"]))
     out.print(verdicts)
+    _print_tallies(out, run)
     out.print(f"note: {patch.estimate_note}")
+
+
+def _print_tallies(out: Console, run: OptimizationRun) -> None:
+    """Who was asked, and what came of it."""
+    table = _table("proposer", "tried", "accepted", "gain found", right=("tried", "accepted", "gain found"))
+    for name, tally in run.tallies.items():
+        table.add_row(name, str(tally.tried), str(tally.accepted), f"{100 * tally.gain:.1f} %")
+    out.print(table)
 
 
 def _measures_table(patch: Patch) -> Table:
@@ -124,6 +134,8 @@ def _measures_table(patch: Patch) -> Table:
 
     row("instructions", *(m.instructions for m in columns))
     row("waits / no-ops", *(f"{m.waits} / {m.nops}" for m in columns))
+    if any(m.dual_pairs for m in columns):
+        row("dual-issue pairs", *(m.dual_pairs for m in columns))
     row("live VGPR / AGPR / SGPR", *(f"{m.vgprs} / {m.agprs} / {m.sgprs}" for m in columns))
     row("waves per SIMD", *(f"{m.occupancy} ({m.limiter})" for m in columns))
     for loop in patch.before.cycles_per_iteration:

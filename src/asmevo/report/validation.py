@@ -4,128 +4,211 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
-from asmevo.timing.validation import Floor, Row
+from asmevo.target import target_names
+from asmevo.timing.agreement import Share, summed
+from asmevo.timing.ranking import pairs, rank_pairs, spearman
+from asmevo.timing.validation import Row
 
-_COLUMNS = (
-    "target", "kernel", "runs", "waves at once", "gaps", "exact", "floor", "within a unit", "floor", "execute exact",
-    "wave time error",
+_INTRODUCTION = """# The cycle model against silicon
+
+Written by `asmevo timing validate TRACES --report FILE`. Each trace is replayed: the model is told which way a wave
+took and when its waits were satisfied, and asked for every other gap between two issues of a wave. llvm-mca is asked
+for the same gaps, each run of issues between waits as straight code; it knows of one wave only.
+
+* *exact*, *within a unit*: share of the gaps predicted to the cycle, and within one unit of the trace's clock (1 cycle,
+  on gfx950 4).
+* *llvm-mca exact*: of the gaps that it answers, which are fewer where it does not know an instruction.
+* *floor*: the share that two captures of one kernel agree on; no model that knows only the code can do better.
+* *execute exact*: time from issue to execution, where the traces show it and the unit has a queue.
+* *wave time error*: how far the asked gaps of a wave are off together, as a share of the wave's whole time; the mean.
+"""
+
+_KERNELS = (
+    "target", "kernel", "captures", "waves at once", "gaps", "exact", "floor", "llvm-mca exact", "within a unit",
+    "floor", "execute exact", "floor", "wave time error", "llvm-mca's",
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class KernelRows:
-    """All runs of one kernel on one target, summed up."""
-
-    target: str
-    kernel: str
-    rows: tuple[Row, ...]
-
-    @property
-    def gaps(self) -> int:
-        """Issue gaps that the model was asked for."""
-        return sum(row.gaps for row in self.rows)
-
-    @property
-    def exact(self) -> float:
-        """Share of gaps predicted to the cycle."""
-        return _share(sum(row.exact for row in self.rows), self.gaps)
-
-    @property
-    def close(self) -> float:
-        """Share of gaps predicted within one unit of the trace's clock."""
-        return _share(sum(row.close for row in self.rows), self.gaps)
-
-    @property
-    def execute(self) -> float | None:
-        """Share of execute times predicted to the cycle; None where the traces have none."""
-        asked = sum(row.executes for row in self.rows)
-        return _share(sum(row.executes_exact for row in self.rows), asked) if asked else None
-
-    @property
-    def wave_time_error(self) -> float:
-        """Mean over runs of the wave time's error as a share of it."""
-        return sum(row.wave_time_error for row in self.rows) / len(self.rows)
-
-    @property
-    def floor(self) -> Floor | None:
-        """How far two runs of the kernel agree, over all pairs of runs."""
-        known = [row.floor for row in self.rows if row.floor is not None]
-        if not known:
-            return None
-        return Floor(sum(f.gaps for f in known), sum(f.exact for f in known), sum(f.close for f in known))
-
-
-def by_kernel(rows: Iterable[Row]) -> list[KernelRows]:
-    """Rows of single runs summed up by target and kernel; kernels without a gap are left out."""
-    found: dict[tuple[str, str], list[Row]] = {}
+def validation_lines(rows: Sequence[Row]) -> Iterator[str]:
+    """One line a kernel, what is said of ranking, and where the model is wrong most often."""
     for row in rows:
-        if row.gaps:
-            found.setdefault((row.target, row.kernel), []).append(row)
-    return [KernelRows(target, kernel, tuple(each)) for (target, kernel), each in sorted(found.items())]
-
-
-def validation_lines(kernels: Sequence[KernelRows]) -> Iterator[str]:
-    """One line a kernel, and where the model is wrong most often."""
-    for each in kernels:
-        floor = f" (two runs agree on {each.floor.share:.1%})" if each.floor is not None and each.floor.gaps else ""
+        mca = "" if row.mca_total is None else f", llvm-mca {_percent(row.mca_total)}"
+        floor = f" (two captures agree on {_percent(row.floor_total)})" if row.floor_total.count else ""
         yield (
-            f"{each.target} {each.kernel}: {each.exact:.1%} of {each.gaps} issue gaps exact{floor}, "
-            f"{each.close:.1%} within a unit; wave time off by {each.wave_time_error:.1%}"
+            f"{row.target} {row.kernel}: {_percent(row.total)} of {row.total.count} issue gaps exact{floor}{mca}; "
+            f"{row.total.close_share:.1%} within a unit; wave time off by {row.wave_time_error:.1%}"
         )
-    misses = _misses(kernels)
-    if misses:
+    for words in (*_summary_sentences(rows), *_ranking_sentences(rows)):
+        yield words.replace("`", "")
+    found = _misses(rows)
+    if found:
         yield "most frequent misses:"
-        for words, count in misses.most_common(10):
+        for words, count in found.most_common(10):
             yield f"  {count:6d} x {words}"
 
 
-def validation_report(kernels: Sequence[KernelRows]) -> str:
+def validation_report(rows: Sequence[Row]) -> str:
     """The Markdown report, with the command that writes it."""
-    lines = [
-        "# The cycle model against silicon",
-        "",
-        "Written by `asmevo timing validate TRACES --report FILE`. Each trace is replayed: the model is told which way",
-        "a wave took and when its waits were satisfied, and asked for every other gap between two issues of a wave.",
-        "*Floor*: the share that two captures of one kernel agree on; no model that knows only the code can do better.",
-        "",
-        "| " + " | ".join(_COLUMNS) + " |",
-        "|" + "---|" * len(_COLUMNS),
-        *(_row(each) for each in kernels),
-        "",
-        "## Most frequent misses",
-        "",
-        "| count | gap |",
-        "|---:|---|",
-        *(f"| {count} | {words} |" for words, count in _misses(kernels).most_common(20)),
-        "",
+    parts = [
+        _INTRODUCTION,
+        "## In short\n\n" + "".join(f"* {words}\n" for words in (*_summary_sentences(rows), _untraced(rows))),
+        "## Kernels that only test the model\n\n" + _kernel_table([row for row in rows if not row.fitted]),
+        "## Kernels that measured facts were fitted on\n\n" + _kernel_table([row for row in rows if row.fitted]),
+        "## By class of instruction\n\nOver all kernels of a target, by the unit of the later instruction.\n\n"
+        + _class_table(rows),
+        _ORDER + _order_table(rows),
+        _RANKING + "".join(f"* {words}\n" for words in _ranking_sentences(rows)),
+        "## Most frequent misses\n\n"
+        + _table(("count", "gap"), ((count, words) for words, count in _misses(rows).most_common(20))),
     ]
-    return "\n".join(lines)
+    return "\n".join(parts)
 
 
-def _row(each: KernelRows) -> str:
-    floor = each.floor if each.floor is not None and each.floor.gaps else None
-    together = max(row.together for row in each.rows)
-    cells = (
-        each.target, each.kernel, len(each.rows), together, each.gaps, f"{each.exact:.1%}",
-        f"{floor.share:.1%}" if floor else "-", f"{each.close:.1%}", f"{floor.close_share:.1%}" if floor else "-",
-        "-" if each.execute is None else f"{each.execute:.1%}", f"{each.wave_time_error:.1%}",
+_ORDER = """## Order of the waves
+
+Where waves share a SIMD: issues of two waves that follow each other in the trace (their times not both given), and the
+share that the model has in the same order, or in one cycle where silicon has. *floor*: what a second capture says, in
+which waves start at other distances.
+
+"""
+
+_RANKING = """## Ranking
+
+Spearman's rank correlation of traced and predicted cycles (asked gaps only), and pairs of schedules of one block: the
+same instructions by mnemonic in another order, whose traced cycles differ by more than captures do.
+
+"""
+
+
+def _summary_sentences(rows: Sequence[Row]) -> Iterator[str]:
+    for words, chosen in (
+        ("tested only", [row for row in rows if not row.fitted]),
+        ("fitted", [row for row in rows if row.fitted]),
+    ):
+        for target in sorted({row.target for row in chosen}):
+            own = [row for row in chosen if row.target == target]
+            yield f"{target}, {words} ({', '.join(row.kernel for row in own)}): {_agreement(own)}"
+    alone = [row for row in rows if row.target == "gfx1100" and row.alone.count]
+    if alone:
+        kernels = ", ".join(f"{_percent(row.alone)} of {row.alone.count} gaps of {row.kernel}" for row in alone)
+        yield f"a wave alone on its SIMD, gfx1100, exact: {kernels}"
+
+
+def _agreement(rows: Sequence[Row]) -> str:
+    gaps, floor = summed(row.total for row in rows), summed(row.floor_total for row in rows)
+    words = f"{_percent(gaps)} of {gaps.count} gaps exact, {gaps.close_share:.1%} within a unit"
+    if floor.count:
+        words += f", floor {_percent(floor)}"
+    known = [row.mca_total for row in rows if row.mca_total is not None]
+    if known:
+        words += f", llvm-mca {_percent(summed(known))}"
+    within = [row for row in rows if row.floor_total.count]
+    near = sum(row.total.share >= row.floor_total.share - 0.03 for row in within)
+    return words + (f"; {near} of {len(within)} kernels within 3 points of their floor" if within else "")
+
+
+def _untraced(rows: Sequence[Row]) -> str:
+    traced = {row.target for row in rows}
+    without = ", ".join(name for name in target_names() if name not in traced)
+    matrix = "no trace holds an MFMA" if not any("mfma" in m for row in rows for m in _mnemonics(row)) else ""
+    return f"no traces here of {without}; their timing rests on other sources" + (f", and {matrix}" if matrix else "")
+
+
+def _mnemonics(row: Row) -> set[str]:
+    return {name for each in row.schedules for name in each.mnemonics}
+
+
+def _kernel_table(rows: Iterable[Row]) -> str:
+    return _table(_KERNELS, (_kernel_cells(row) for row in rows))
+
+
+def _kernel_cells(row: Row) -> tuple[object, ...]:
+    total, floor, mca = row.total, row.floor_total, row.mca_total
+    error = "-" if row.mca_wave_time_error is None else f"{row.mca_wave_time_error:.1%}"
+    return (
+        row.target, row.kernel, row.captures, row.together, total.count, _percent(total), _percent(floor),
+        "-" if mca is None else _of(mca, total.count), f"{total.close_share:.1%}",
+        f"{floor.close_share:.1%}" if floor.count else "-", _percent(row.executes), _percent(row.execute_floor),
+        f"{row.wave_time_error:.1%}", error,
     )  # fmt: skip
-    return "| " + " | ".join(map(str, cells)) + " |"
 
 
-def _misses(kernels: Sequence[KernelRows]) -> Counter[str]:
+def _class_table(rows: Sequence[Row]) -> str:
+    cells = []
+    for target in sorted({row.target for row in rows}):
+        own = [row for row in rows if row.target == target]
+        for name in sorted({name for row in own for name in row.gaps}):
+            gaps, floor, mca = (
+                summed(part[name] for part in parts if name in part)
+                for parts in ([row.gaps for row in own], [row.floor for row in own], [row.mca or {} for row in own])
+            )
+            cells.append((target, name, gaps.count, *map(_percent, (gaps, floor, mca))))
+    return _table(("target", "class", "gaps", "exact", "floor", "llvm-mca exact"), cells)
+
+
+def _order_table(rows: Sequence[Row]) -> str:
+    shared = [row for row in rows if row.order.count]
+    cells = (
+        (row.target, row.kernel, row.together, row.order.count, _percent(row.order), _percent(row.order_floor))
+        for row in shared
+    )
+    return _table(("target", "kernel", "waves at once", "neighbours", "same order", "floor"), cells)
+
+
+def _ranking_sentences(rows: Sequence[Row]) -> Iterator[str]:
+    blocks = [block for row in rows for block in row.blocks]
+    for target in sorted({row.target for row in rows}):
+        own = [block for block in blocks if block.target == target]
+        ours = spearman([block.traced for block in own], [block.predicted for block in own])
+        known = [block for block in own if block.mca is not None]
+        theirs = spearman([block.traced for block in known], [block.mca or 0.0 for block in known])
+        yield f"{target}: {len(own)} blocks, {_rank(ours)}{_mca_rank(theirs, len(known))}"
+    cycles = [row.wave_cycles for row in rows]
+    known_cycles = [each for each in cycles if each[2] is not None]
+    ours = spearman([traced for traced, _, _ in cycles], [predicted for _, predicted, _ in cycles])
+    theirs = spearman([traced for traced, _, _ in known_cycles], [mca or 0.0 for _, _, mca in known_cycles])
+    yield f"kernels of all targets: {len(cycles)}, {_rank(ours)}{_mca_rank(theirs, len(known_cycles))}"
+    yield _pair_sentence(rows)
+
+
+def _rank(value: float | None) -> str:
+    return "too few to rank" if value is None else f"rank correlation {value:.3f}"
+
+
+def _mca_rank(value: float | None, count: int) -> str:
+    return "" if value is None else f", llvm-mca {value:.3f} (over {count})"
+
+
+def _pair_sentence(rows: Sequence[Row]) -> str:
+    found = rank_pairs(pairs([each for row in rows for each in row.schedules]))
+    if not found.pairs:
+        return "pairs of schedules of one block that silicon tells apart: the traces hold none"
+    return (
+        f"pairs of schedules of one block that silicon tells apart: {found.pairs}, ordered rightly "
+        f"{found.right / found.pairs:.1%}, by llvm-mca {found.mca_right / found.pairs:.1%}"
+    )
+
+
+def _misses(rows: Sequence[Row]) -> Counter[str]:
     found: Counter[str] = Counter()
-    for each in kernels:
-        for row in each.rows:
-            for miss in row.worst:
-                words = (
-                    f"{each.target}: `{miss.before}` -> `{miss.instruction}`: {miss.traced}, predicted {miss.predicted}"
-                )
-                found[words] += miss.count
+    for row in rows:
+        for miss in row.worst:
+            gap = f"{miss.traced}, predicted {miss.predicted}"
+            found[f"{row.target}: `{miss.before}` -> `{miss.instruction}`: {gap}"] += miss.count
     return found
 
 
-def _share(part: int, whole: int) -> float:
-    return part / whole if whole else 0.0
+def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    lines += ["| " + " | ".join(map(str, row)) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _of(share: Share, asked: int) -> str:
+    """A share, with how many times it is of if that is not all that were asked."""
+    return _percent(share) + (f" of {share.count}" if share.count and share.count < asked else "")
+
+
+def _percent(share: Share) -> str:
+    return f"{share.share:.1%}" if share.count else "-"

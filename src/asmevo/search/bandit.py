@@ -17,7 +17,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 _CURIOSITY = 0.4
-_FADING = 0.8
+_FADING = 0.5
 
 
 @dataclass(slots=True)

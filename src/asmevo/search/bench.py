@@ -28,7 +28,7 @@ Exchange = Callable[[str, dict[str, Any]], None]
 
 _SEEN = Verdict("script", VerdictKind.UNDECIDED, "this kernel was tried before")
 _COSTS_REMEMBERED = 1 << 14
-_CLEARLY_SLOWER = 0.01  # share of the original's cycles by which a lone wave lags behind the best version's
+_CLEARLY_SLOWER = 0.002  # share of the original's cycles by which a lone wave lags behind the best version's
 
 
 @dataclass(frozen=True, slots=True)

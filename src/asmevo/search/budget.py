@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from asmevo.program import ProgramError
 
-_TEXT = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>s|m|h)?")
+_TEXT = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>s|m|h)?", re.ASCII)
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 

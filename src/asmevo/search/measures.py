@@ -26,6 +26,7 @@ def measure(kernel: Kernel, estimates: Sequence[Estimate]) -> Measures:
         code_bytes=kernel.code_size(),
         waits=sum(effect_of(i.decoded, kernel.target).is_wait for i in kernel.instructions),
         nops=sum(i.mnemonic in _NOPS for i in kernel.instructions),
+        dual_pairs=sum(i.mnemonic.startswith("v_dual_") for i in kernel.instructions),
         vgprs=vgpr.vgprs if vgpr else 0,
         agprs=agpr.agprs if agpr else 0,
         sgprs=sgpr.sgprs if sgpr else 0,

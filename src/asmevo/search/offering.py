@@ -19,7 +19,6 @@ from asmevo.search.explain import explain, relies_on
 from asmevo.search.measures import measure
 from asmevo.search.patch import PatchCandidate
 
-_OFFERED = 3
 _PREDICTED = 6
 _LOOKED_AT = 400
 
@@ -31,7 +30,7 @@ def make_offers(bench: Bench, board: Board, program: Program) -> tuple[PatchCand
     predicted = [(bench.timing.predict(each.kernel), each) for each in _different(bench, board)]
     offers: list[PatchCandidate] = []
     for prediction, candidate in sorted(predicted, key=lambda pair: pair[0].cost):
-        if len(offers) == _OFFERED:
+        if len(offers) == bench.options.offers:
             break
         verdicts = _judged(bench, emulation, candidate, prediction)
         if all(verdict.accepted for verdict in verdicts):

@@ -25,7 +25,7 @@ class SearchOptions:
     constraints gate; by default the target's built-in ones. `proposers` are the user's own, asked first, once;
     `built_in` names those that share the rest of the budget. With `windows` nothing outside of their blocks may
     change. `floating_point` is what counts as equal. `workers` processes search beside each other, on the machines
-    that `executor` reaches: this one (`processes`), or a Ray cluster (`ray`).
+    that `executor` reaches: this one (`processes`), or a Ray cluster (`ray`). At most `offers` versions are offered.
     """
 
     level: Level = Level.STANDARD
@@ -40,6 +40,7 @@ class SearchOptions:
     floating_point: FloatPolicy = FloatPolicy.EXACT
     workers: int = 1
     executor: str = "processes"
+    offers: int = 3
 
     @property
     def blocks(self) -> frozenset[int] | None:

@@ -31,12 +31,14 @@ class Measures(_Model):
     """One version of the kernel in numbers.
 
     Cycles are the cycle model's, by waves on a SIMD; those of iterations by loop header block, for a lone wave.
+    `dual_pairs` counts dual-issue instructions (VOPD).
     """
 
     instructions: int
     code_bytes: int
     waits: int
     nops: int
+    dual_pairs: int
     vgprs: int
     agprs: int
     sgprs: int

@@ -10,12 +10,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-import yaml
-
 from asmevo.semantics.parsing import entries
+from asmevo.target import data_files
 
 SCHEMA = "asmevo.names/1"
 _FORM = re.compile(r"(_e32|_e64)?(_dpp8|_dpp|_sdwa)?$")
@@ -44,8 +43,7 @@ def stem(mnemonic: str) -> str:
 @cache
 def document() -> dict[str, Any]:
     """The content of names.yaml. Raises ValueError for another schema."""
-    text = files("asmevo.semantics").joinpath("data", "names.yaml").read_text(encoding="utf-8")
-    content: dict[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    content = data_files.load(Path(__file__).parent / "data" / "names.yaml")
     if content.get("schema") != SCHEMA:
         raise ValueError(f"names.yaml has schema {content.get('schema')!r}, this code reads {SCHEMA!r}")
     return content

@@ -1,7 +1,5 @@
 """A fact: a value that says where it comes from and how well it is known."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Generic, Literal, TypeVar
 

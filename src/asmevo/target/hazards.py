@@ -14,8 +14,6 @@ the words that `asmevo.analysis.hazards` derives), its mnemonic, its registers. 
 together is said with `via`. The vocabulary is closed: a word that the loader does not know is an error.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Literal
 

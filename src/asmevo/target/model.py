@@ -4,8 +4,6 @@ Properties and methods give plain values for the hot paths; the facts behind the
 names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal
 

@@ -1,8 +1,8 @@
 """How far times agree: the model with silicon, and two captures of one kernel with each other.
 
-Two captures of the same code object are the noise floor: their waves are matched in the order of their start, waves that
-went different ways are not compared, and a gap counts where a replay asks for it in both. No model that knows only the
-code can be right more often than the captures agree.
+Two captures of the same code object are the noise floor: their waves are matched in the order of their start, waves
+that went different ways are not compared, and a gap counts where a replay asks for it in both. No model that knows only
+the code can be right more often than the captures agree.
 
 Gaps are also told apart by the unit that the later instruction issues to (`class`), since a model can be right about
 vector instructions and wrong about memory.

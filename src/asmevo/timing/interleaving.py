@@ -13,6 +13,7 @@ the starts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from asmevo.timing.agreement import Share
@@ -36,7 +37,7 @@ def neighbours(waves: Sequence[Replayed]) -> Iterator[tuple[Event, Event]]:
             if wave.wave.simd == simd
             for place, issue in enumerate(wave.wave.issues)
         )
-        for one, other in zip(events, events[1:], strict=False):
+        for one, other in pairwise(events):
             given = one.place in waves[one.wave].given and other.place in waves[other.wave].given
             if one.wave != other.wave and not given:
                 yield one, other

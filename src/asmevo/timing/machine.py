@@ -35,6 +35,7 @@ from asmevo.timing.operands import (
     named_dwords,
     source_positions,
     vector_dwords,
+    writes_scalar,
 )
 from asmevo.timing.register_file import Operands, register_file_facts
 
@@ -232,7 +233,7 @@ class Machine:
         return replace(
             profile,
             to_execute=self._to_execute(profile, queue) if queue is not None else 0,
-            writes_scalar=any(SCALAR_RESULTS >> unit & 1 for unit in profile.writes),
+            writes_scalar=writes_scalar(profile.decoded, SCALAR_RESULTS),
             gathered=source_positions(profile.decoded) if gathers else None,
             vector_writes=tuple(units_of(profile.decoded.writes & VECTOR_MASK)),
             address=address(profile.decoded) if profile.port is Port.VMEM else 0,

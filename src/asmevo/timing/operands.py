@@ -73,3 +73,9 @@ def accumulator(decoded: Decoded) -> int:
 def first_mask(decoded: Decoded) -> int:
     first = decoded.operands[0].registers if decoded.operands else None
     return first.mask if first is not None else 0
+
+
+def writes_scalar(decoded: Decoded, scalars: int) -> bool:
+    """Whether there is a scalar result; one that is thrown away (null) takes the same way."""
+    discarded = any(operand.written and operand.text == "null" for operand in decoded.operands)
+    return discarded or bool(decoded.writes & scalars)

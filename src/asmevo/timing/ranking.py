@@ -1,9 +1,9 @@
 """Whether a model puts code in the right order: rank correlation, and pairs of schedules of one block.
 
-A search asks a model which of two versions is faster, not how many cycles each takes. Spearman's coefficient over blocks
-and over kernels says how well a model orders unlike code. A pair of schedules is the question itself: two runs of
-issues on one target that hold the same instructions (by mnemonic) in another order, whose traced cycles differ by more
-than captures of the same run differ from each other.
+A search asks a model which of two versions is faster, not how many cycles each takes. Spearman's coefficient over
+blocks and over kernels says how well a model orders unlike code. A pair of schedules is the question itself: two runs
+of issues on one target that hold the same instructions (by mnemonic) in another order, whose traced cycles differ by
+more than captures of the same run differ from each other.
 """
 
 from __future__ import annotations
@@ -55,11 +55,13 @@ class BlockTime:
 class Schedule:
     """A run of issues: its mnemonics in order, and the cycles from its first issue to its last.
 
-    `traced` holds the mean of each capture; `predicted` is the model's mean over the captures.
+    `traced` holds the mean of each capture; `predicted` is the model's mean over the captures; `unit`: cycles that the
+    clock of the traces can tell apart.
     """
 
     target: str
     mnemonics: tuple[str, ...]
+    unit: int
     traced: tuple[float, ...]
     predicted: float
     mca: float | None
@@ -83,7 +85,7 @@ class PairRanking:
     mca_right: int
 
 
-def pairs(schedules: Iterable[Schedule], unit: int) -> Iterator[tuple[Schedule, Schedule]]:
+def pairs(schedules: Iterable[Schedule]) -> Iterator[tuple[Schedule, Schedule]]:
     """Pairs of schedules of the same instructions that silicon tells apart, the faster one first.
 
     Apart: by more than one clock unit and more than the captures of either differ.
@@ -93,7 +95,7 @@ def pairs(schedules: Iterable[Schedule], unit: int) -> Iterator[tuple[Schedule, 
         alike.setdefault((each.target, tuple(sorted(each.mnemonics))), []).append(each)
     for group in alike.values():
         for one, other in combinations(group, 2):
-            noise = max(unit, one.spread, other.spread)
+            noise = max(one.unit, one.spread, other.spread)
             if one.mnemonics != other.mnemonics and abs(one.mean - other.mean) > noise:
                 yield (one, other) if one.mean < other.mean else (other, one)
 

@@ -234,6 +234,7 @@ class _Order:
         self._scalar_before_write = cost("salu_before_valu_scalar_write", "valu scalar result after salu")
         self._vector_read = cost("valu_reads_sgpr", "valu reads source")
         self._latest: dict[Port, int] = {}
+        self._scalar_busy = 0
         self._memory_readers: dict[int, list[tuple[int, Cost]]] = {}
         self._scalar_readers: dict[int, int] = {}
         self._memory: tuple[int, Cost] | None = None
@@ -250,7 +251,8 @@ class _Order:
                 for slot, read in self._memory_readers.pop(unit, ()):
                     yield Link(slot, *read)
             if profile.writes_scalar and Port.SALU in self._latest and self._scalar_before_write is not None:
-                yield Link(self._latest[Port.SALU], *self._scalar_before_write)
+                cycles, cause = self._scalar_before_write
+                yield Link(self._latest[Port.SALU], cycles + self._scalar_busy - 1, cause)
         elif profile.port is Port.SALU and self._vector_read is not None:
             for unit in profile.writes:
                 if unit in self._scalar_readers:
@@ -264,6 +266,7 @@ class _Order:
                     self._scalar_readers[unit] = slot
         elif profile.port is Port.SALU:
             self._latest[Port.SALU] = slot
+            self._scalar_busy = profile.occupancy.cycles
             for unit in profile.writes:
                 self._scalar_readers.pop(unit, None)
         elif profile.port is Port.VMEM and self._memory_read is not None:

@@ -22,9 +22,10 @@ from asmevo.timing.operand_pipe import OperandPipe
 from asmevo.timing.register_file import RegisterFile
 from asmevo.timing.schedule import Step
 
+_PORTS = len(Port)
+_BEHIND_PASSES = _PORTS
 _LONG_AGO = -(1 << 30)
 _LONGEST_PERIOD = 3
-_PORTS = len(Port)
 _VALU = int(Port.VALU)
 _TRANS = int(Port.TRANS)
 
@@ -83,6 +84,7 @@ class Wave:
     histories: tuple[list[tuple[int, Cause, int]], ...]
     next_cause: Cause | None = None
     last_slot: int = -1
+    line: int = -1
     last_issue: int = 0
     after_immediate: bool = True
     stretch: int = 0
@@ -147,8 +149,8 @@ class Simulator:
             self._group_size[wave.group] += 1
         self._port_free = [_LONG_AGO] * _PORTS
         self._port_owner: list[int] = [-1] * _PORTS
-        self._in_line: list[list[int]] = [[] for _ in range(_PORTS)]
-        self._first_in_line: list[int | None] = [None] * _PORTS
+        self._in_line: list[list[int]] = [[] for _ in range(_PORTS + 1)]
+        self._first_in_line: list[int | None] = [None] * (_PORTS + 1)
         self._engine_free = [_LONG_AGO] * _PORTS
         self._engine_owner: list[tuple[int, Cause] | None] = [None] * _PORTS
         self._path_free: dict[int, int] = {}
@@ -185,32 +187,48 @@ class Simulator:
             shared = None if step.silent else self._contended(step, own.time)
             time = shared.time if shared is not None else own.time
             if time > key and ready and ready[0] < (time, number):
-                self._put_back(number, time, step.port if shared is not None else None)
+                self._put_back(wave, time, self._line_for(step, time) if shared is not None else -1)
                 continue
             self._issue(wave, step, own, shared)
-            self._call_next(number, step.port)
+            if wave.line >= 0:
+                self._call_next(wave)
             wave.place += 1
             if self._settle(wave) and self._may_go(wave, step):
                 heapq.heappush(ready, (wave.next, number))
 
-    def _put_back(self, number: int, time: int, port: int | None) -> None:
-        """A wave that has to wait. Of those that wait for one port only the oldest stays among the ready
-        ones.
+    def _line_for(self, step: Step, time: int) -> int:
+        """Where a wave waits whose instruction is held up until `time`: at its port, or for the place behind an
+        instruction of several passes.
         """
-        if port is not None:
-            first = self._first_in_line[port]
-            if first is not None and first < number:
-                heapq.heappush(self._in_line[port], number)
+        behind = _TRANS in (step.port, step.shared_port) and self._port_free[_TRANS] == time
+        return _BEHIND_PASSES if behind else step.port
+
+    def _put_back(self, wave: Wave, time: int, line: int) -> None:
+        """A wave that has to wait. Of those that wait in one line only the first stays among the ready ones.
+
+        The oldest is first, but behind an instruction of several passes who came first.
+        """
+        number = wave.number
+        if wave.line not in (line, -1):
+            self._call_next(wave)
+        if line >= 0:
+            first = self._first_in_line[line]
+            if first is not None and first != number and (first < number or line == _BEHIND_PASSES):
+                heapq.heappush(self._in_line[line], number)
                 return
-            self._first_in_line[port] = number
+            self._first_in_line[line] = number
+            wave.line = line
         heapq.heappush(self._ready, (time, number))
 
-    def _call_next(self, number: int, port: int) -> None:
-        if self._first_in_line[port] == number:
-            line = self._in_line[port]
-            self._first_in_line[port] = heapq.heappop(line) if line else None
-            if (first := self._first_in_line[port]) is not None:
-                heapq.heappush(self._ready, (self._port_free[port], first))
+    def _call_next(self, wave: Wave) -> None:
+        line, wave.line = wave.line, -1
+        if self._first_in_line[line] == wave.number:
+            waiting = self._in_line[line]
+            first = self._first_in_line[line] = heapq.heappop(waiting) if waiting else None
+            if first is not None:
+                self.waves[first].line = line
+                free = self._port_free[_TRANS if line == _BEHIND_PASSES else line]
+                heapq.heappush(self._ready, (free, first))
 
     def _settle(self, wave: Wave) -> bool:
         """Moves on to the next stretch or iteration where one ends; False when the wave is done."""
@@ -342,7 +360,7 @@ class Simulator:
         wave.after_immediate = step.immediate
         if step.places > 1:
             self._hold_ports(step, time)
-        elif step.keeps_wave:
+        if step.queue is not None:
             self._keep_wave(wave, step)
         for port, cycles, why in step.after:
             held = wave.after[port]
@@ -370,7 +388,7 @@ class Simulator:
                     self._port_free[port] = max(self._port_free[port], free)
 
     def _keep_wave(self, wave: Wave, step: Step) -> None:
-        """The wave of a matrix operation that took the last place in the queue stops until one is free."""
+        """The wave of an instruction that took the last place in a queue stops until one is free."""
         assert step.queue is not None
         entries, depth = self._queues[step.stream], step.queue.depth
         if len(entries) >= depth and entries[-depth][0] > wave.next:

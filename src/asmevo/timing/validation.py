@@ -1,201 +1,302 @@
-"""How far the cycle model agrees with traces of silicon, beside how far silicon agrees with itself.
+"""How far the cycle model agrees with traces of silicon, beside how far silicon agrees with itself, and llvm-mca.
 
-Every trace is replayed (see `traces`): the model is told the way each wave took and when its waits were
-satisfied, and asked for every other issue gap and for the execute times. The noise floor is the share of the
-same gaps that two captures of one kernel agree on, their waves matched in order of start; no model that knows
-only the code can be right more often.
+Every capture is replayed (see `replay`): the model is told the way each wave took and when its waits were satisfied,
+and asked for every other issue gap and for the execute times. llvm-mca is asked for the same gaps: each run of issues
+between given ones is a stretch of straight code to it. It knows nothing of other waves, which is part of its error.
+Captures of one kernel are summed up in one row. The floor of each measure is what two captures of one code object say
+of each other (see `agreement`), over all pairs of captures of one source.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from asmevo.program.codeobject import CodeObject
 from asmevo.program.kernel import Kernel
-from asmevo.program.reading import read_kernels
-from asmevo.timing.traces import FETCH_MISS, Agreement, Trace, TracedWave, TraceError, read_trace, replay
+from asmevo.target.fit import fitted_kernels
+from asmevo.timing.agreement import (
+    Miss,
+    Share,
+    Tally,
+    class_of,
+    execute_floor,
+    execute_share,
+    floor_shares,
+    gap_shares,
+    merged,
+    misses,
+    summed,
+    wave_time_errors,
+)
+from asmevo.timing.interleaving import order_floor, order_share
+from asmevo.timing.ranking import BlockTime, Schedule
+from asmevo.timing.replay import Replayed, replay
+from asmevo.timing.second_opinion import McaGaps
+from asmevo.timing.traces import Trace, kernel_of, read_trace, trace_files
 
 _WORST = 10
-_WAITS = ("s_wait", "s_barrier")
-
-
-@dataclass(frozen=True, slots=True)
-class Miss:
-    """A pair of consecutive instructions, the cycles between them traced and predicted, and how often."""
-
-    before: str
-    instruction: str
-    traced: int
-    predicted: int
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Floor:
-    """Issue gaps of two captures: compared, identical, and within one clock unit."""
-
-    gaps: int
-    exact: int
-    close: int
-
-    @property
-    def share(self) -> float:
-        return self.exact / self.gaps if self.gaps else 1.0
-
-    @property
-    def close_share(self) -> float:
-        return self.close / self.gaps if self.gaps else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The model against one capture. Counts of gaps and execute times, `wave_time_error` the mean over waves.
+    """The model against all captures of one kernel on one target.
 
-    `floor` is None where there is no second capture of the same code object. `together`: the most waves that
-    were on one SIMD at the same time.
+    `gaps` and `floor` are shares of issue gaps by class (the unit of the later instruction), `mca` those of llvm-mca
+    (None: not asked). `alone` counts the gaps of captures in which no two waves of a SIMD overlap. `order` is who of
+    two waves goes first. `together`: the most waves that were on one SIMD at the same time. `wave_cycles` are the
+    asked cycles of a wave: traced, predicted, and by llvm-mca where it knows all instructions.
     """
 
     target: str
     kernel: str
-    run: str
+    fitted: bool
+    captures: int
     waves: int
     together: int
-    gaps: int
-    exact: int
-    close: int
-    executes: int
-    executes_exact: int
+    gaps: Mapping[str, Share]
+    floor: Mapping[str, Share]
+    mca: Mapping[str, Share] | None
+    alone: Share
+    executes: Share
+    execute_floor: Share
+    order: Share
+    order_floor: Share
     wave_time_error: float
-    floor: Floor | None
+    mca_wave_time_error: float | None
+    wave_cycles: tuple[float, float, float | None]
+    blocks: tuple[BlockTime, ...]
+    schedules: tuple[Schedule, ...]
     worst: tuple[Miss, ...]
 
     @property
-    def share(self) -> float:
-        """Of the gaps, those predicted exactly."""
-        return self.exact / self.gaps if self.gaps else 1.0
+    def total(self) -> Share:
+        """All issue gaps."""
+        return summed(self.gaps.values())
 
     @property
-    def close_share(self) -> float:
-        """Of the gaps, those predicted within one clock unit."""
-        return self.close / self.gaps if self.gaps else 1.0
+    def floor_total(self) -> Share:
+        """All issue gaps that two captures were compared in."""
+        return summed(self.floor.values())
 
     @property
-    def execute_share(self) -> float:
-        """Of the times from issue to execution, those predicted exactly."""
-        return self.executes_exact / self.executes if self.executes else 1.0
+    def mca_total(self) -> Share | None:
+        """All issue gaps that llvm-mca answered; None if it was not asked."""
+        return None if self.mca is None else summed(self.mca.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values, the shares included."""
-        shares = {"share": self.share, "close_share": self.close_share, "execute_share": self.execute_share}
-        return asdict(self) | shares
+        """As plain JSON values, the shares included; schedules are left out."""
+        data = asdict(self)
+        del data["schedules"]
+        floor = self.floor_total.share if self.floor_total.count else None
+        return data | {"share": self.total.share, "close_share": self.total.close_share, "floor_share": floor}
 
 
-def trace_files(root: Path) -> list[Path]:
-    """The trace files in a directory and below it, sorted."""
-    return sorted(path for path in root.rglob("*.jsonl.gz") if not path.name.endswith(".aux.json.gz"))
+@dataclass(slots=True)
+class _Capture:
+    """One replayed capture with llvm-mca's gaps by wave and place."""
+
+    trace: Trace
+    kernel: Kernel
+    waves: tuple[Replayed, ...]
+    mca: list[dict[int, int]] | None
 
 
-def kernel_of(trace: Trace, folder: Path) -> Kernel:
-    """The kernel that a trace in `folder` is of.
+def validate(root: Path, second_opinion: bool) -> Iterator[Row]:
+    """One row for each kernel under `root`, directory by directory; kernels without an asked gap are left out.
 
-    Raises ValueError if its code object is not beside it or holds no kernel at the traced address.
-    """
-    path = folder / trace.code_object
-    if not path.is_file():
-        raise TraceError(str(path), f"the code object of {trace.run} is not beside the trace")
-    for kernel in read_kernels(CodeObject(path.read_bytes(), path.name)):
-        if kernel.address <= trace.entry < kernel.address + kernel.size:
-            return kernel
-    raise TraceError(str(path), f"no kernel at {trace.entry:#x}, where {trace.run} starts")
-
-
-def validate(root: Path) -> Iterator[Row]:
-    """One row for each trace under `root`, directory by directory.
-
-    Raises TraceError for a file that is no trace or has no code object.
+    Raises TraceError for a file that is no trace or has no code object, and ToolchainMissingError if a second opinion
+    is wanted and llvm-mca is not there.
     """
     for folder in sorted({path.parent for path in trace_files(root)}):
-        traces = [read_trace(path) for path in trace_files(folder) if path.parent == folder]
-        kernels = {trace.code_object: kernel_of(trace, folder) for trace in traces}
-        floors = noise_floors(traces)
-        for trace in traces:
-            if any(wave.issues for wave in trace.waves):
-                agreement = replay(trace, kernels[trace.code_object])
-                yield _row(trace, agreement, floors.get((trace.code_object, trace.run)))
+        traces = [read_trace(path) for path in sorted(folder.glob("*.jsonl.gz")) if path in set(trace_files(folder))]
+        for name in sorted({trace.kernel for trace in traces}):
+            captures = list(_captures([trace for trace in traces if trace.kernel == name], folder, second_opinion))
+            if any(gap for capture in captures for wave in capture.waves for gap in wave.gaps()):
+                yield _row(captures)
 
 
-def noise_floors(traces: Sequence[Trace]) -> dict[tuple[str, str], Floor]:
-    """By code object and run: how far it and the other captures of its code object (same source) agree."""
-    found: dict[tuple[str, str], Floor] = {}
-    for first, second in combinations(traces, 2):
-        if (first.source, first.code_object) == (second.source, second.code_object):
-            floor = compare(first, second)
-            for trace in (first, second):
-                key = (trace.code_object, trace.run)
-                found[key] = _sum(found.get(key), floor)
+def _captures(traces: Sequence[Trace], folder: Path, second_opinion: bool) -> Iterator[_Capture]:
+    kernels = {trace.code_object: kernel_of(trace, folder) for trace in traces}
+    opinions = {name: McaGaps(kernel) for name, kernel in kernels.items()}
+    for trace in traces:
+        waves = replay(trace, kernels[trace.code_object])
+        answers = [_mca_gaps(wave, opinions[trace.code_object]) for wave in waves] if second_opinion else None
+        yield _Capture(trace, kernels[trace.code_object], waves, answers)
+
+
+def _mca_gaps(wave: Replayed, opinion: McaGaps) -> dict[int, int]:
+    """llvm-mca's gap before each asked place; places of runs with an instruction that it does not know are missing."""
+    found: dict[int, int] = {}
+    for run in wave.runs():
+        answer = opinion.of([wave.steps[place].id for place in run])
+        if answer is not None:
+            found |= dict(zip(run[1:], answer, strict=True))
     return found
 
 
-def compare(first: Trace, second: Trace) -> Floor:
-    """Two captures of one code object; waves that went different ways are not compared."""
-    gaps = exact = close = 0
-    for one, other in zip(first.waves, second.waves, strict=False):
-        if [each.offset for each in one.issues] != [each.offset for each in other.issues]:
-            continue
-        for left, right in zip(_gaps(one), _gaps(other), strict=True):
-            if left is not None and right is not None:
-                gaps += 1
-                exact += left == right
-                close += abs(left - right) <= first.unit
-    return Floor(gaps, exact, close)
-
-
-def _gaps(wave: TracedWave) -> list[int | None]:
-    """Issue gaps, None for those that a replay is given."""
-    found: list[int | None] = []
-    before = wave.issues[0] if wave.issues else None
-    for issue in wave.issues[1:]:
-        assert before is not None
-        gap = issue.cycle - before.cycle
-        given = issue.text.startswith(_WAITS) or before.text.startswith("s_barrier") or gap >= FETCH_MISS
-        found.append(None if given else gap)
-        before = issue
-    return found
-
-
-def _sum(one: Floor | None, other: Floor) -> Floor:
-    if one is None:
-        return other
-    return Floor(one.gaps + other.gaps, one.exact + other.exact, one.close + other.close)
-
-
-def _row(trace: Trace, found: Agreement, floor: Floor | None) -> Row:
-    errors = found.wave_errors
+def _row(captures: Sequence[_Capture]) -> Row:
+    first = captures[0].trace
+    waves = [wave for capture in captures for wave in capture.waves]
+    asked = captures[0].mca is not None
+    floors = _Floors.of(captures)
+    errors, mca_errors = list(wave_time_errors(waves)), list(_mca_errors(captures))
+    alone = [w for capture in captures if most_together(capture.waves) <= 1 for w in capture.waves]
     return Row(
-        target=trace.target,
-        kernel=trace.kernel,
-        run=trace.run,
-        waves=len(trace.waves),
-        together=_together(trace),
-        gaps=found.gaps,
-        exact=found.exact,
-        close=found.close,
-        executes=found.executes,
-        executes_exact=found.executes_exact,
-        wave_time_error=sum(errors) / len(errors) if errors else 0.0,
-        floor=floor,
-        worst=tuple(Miss(*key, count) for key, count in found.misses.most_common(_WORST)),
+        target=first.target,
+        kernel=first.kernel,
+        fitted=first.kernel in fitted_kernels(first.target),
+        captures=len(captures),
+        waves=len(waves),
+        together=max(most_together(capture.waves) for capture in captures),
+        gaps=gap_shares(waves, first.unit),
+        floor=floors.gaps,
+        mca=_mca_shares(captures) if asked else None,
+        alone=summed(gap_shares(alone, first.unit).values()),
+        executes=execute_share(waves, first.unit),
+        execute_floor=floors.executes,
+        order=summed(order_share(capture.waves) for capture in captures),
+        order_floor=floors.order,
+        wave_time_error=sum(errors) / len(errors),
+        mca_wave_time_error=sum(mca_errors) / len(mca_errors) if mca_errors else None,
+        wave_cycles=_wave_cycles(captures),
+        blocks=tuple(_block_times(captures)),
+        schedules=tuple(_schedules(captures)),
+        worst=misses(waves, _WORST),
     )
 
 
-def _together(trace: Trace) -> int:
+@dataclass(slots=True)
+class _Floors:
+    """What pairs of captures of one code object and source agree on."""
+
+    gaps: Mapping[str, Share] = field(default_factory=dict)
+    executes: Share = field(default_factory=Share)
+    order: Share = field(default_factory=Share)
+
+    @classmethod
+    def of(cls, captures: Sequence[_Capture]) -> _Floors:
+        found = cls()
+        for one, other in combinations(captures, 2):
+            if (one.trace.source, one.trace.code_object) == (other.trace.source, other.trace.code_object):
+                unit = one.trace.unit
+                found.gaps = merged(found.gaps, floor_shares(one.waves, other.waves, unit))
+                found.executes += execute_floor(one.waves, other.waves, unit)
+                found.order += order_floor(one.waves, other.waves)
+        return found
+
+
+def most_together(waves: Sequence[Replayed]) -> int:
     """The most waves that run on one SIMD at one time."""
     most = 0
-    for simd in {wave.simd for wave in trace.waves}:
-        spans = [(w.issues[0].cycle, w.issues[-1].cycle) for w in trace.waves if w.simd == simd and w.issues]
+    for simd in {wave.wave.simd for wave in waves}:
+        spans = [(w.wave.issues[0].cycle, w.wave.issues[-1].cycle) for w in waves if w.wave.simd == simd]
         most = max([most, *(sum(a <= start <= b for a, b in spans) for start, _ in spans)])
     return most
+
+
+def _answered(captures: Sequence[_Capture]) -> Iterator[tuple[_Capture, Replayed, dict[int, int]]]:
+    """Waves with llvm-mca's gaps, where it was asked."""
+    for capture in captures:
+        for wave, answers in zip(capture.waves, capture.mca or [], strict=False):
+            yield capture, wave, answers
+
+
+def _mca_shares(captures: Sequence[_Capture]) -> dict[str, Share]:
+    tally = Tally(captures[0].trace.unit)
+    for _, wave, answers in _answered(captures):
+        for gap in wave.gaps():
+            if gap.place in answers:
+                tally.add(class_of(wave, gap.place), gap.traced, answers[gap.place])
+    return tally.shares
+
+
+def _mca_errors(captures: Sequence[_Capture]) -> Iterator[float]:
+    """As `wave_time_errors`, over the gaps that llvm-mca answered."""
+    for _, wave, answers in _answered(captures):
+        off = sum(answers[gap.place] - gap.traced for gap in wave.gaps() if gap.place in answers)
+        if answers and wave.cycles:
+            yield abs(off) / wave.cycles
+
+
+def _wave_cycles(captures: Sequence[_Capture]) -> tuple[float, float, float | None]:
+    sums = _Sums()
+    for capture in captures:
+        for number, wave in enumerate(capture.waves):
+            answers = capture.mca[number] if capture.mca is not None else {}
+            sums.executions += 1
+            for gap in wave.gaps():
+                sums.add(gap.traced, gap.predicted, answers.get(gap.place))
+    return sums.means()
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Asked cycles summed up: traced, predicted, and by llvm-mca; `unknown` once it left a gap out."""
+
+    executions: int = 0
+    traced: int = 0
+    predicted: int = 0
+    mca: int = 0
+    unknown: bool = False
+
+    def add(self, traced: int, predicted: int, mca: int | None) -> None:
+        self.traced += traced
+        self.predicted += predicted
+        self.mca += mca or 0
+        self.unknown |= mca is None
+
+    def means(self) -> tuple[float, float, float | None]:
+        count = max(1, self.executions)
+        return self.traced / count, self.predicted / count, None if self.unknown else self.mca / count
+
+
+def _block_times(captures: Sequence[_Capture]) -> Iterator[BlockTime]:
+    """Blocks by code object. A gap belongs to the block of the later instruction."""
+    found: dict[tuple[str, int], _Sums] = {}
+    for capture in captures:
+        block_of = {i.id: block.index for block in capture.kernel.blocks for i in block.instructions}
+        for number, wave in enumerate(capture.waves):
+            answers = capture.mca[number] if capture.mca is not None else {}
+            blocks = [block_of[step.id] for step in wave.steps]
+            for place, block in enumerate(blocks):
+                if not place or block != blocks[place - 1] or wave.steps[place].slot <= wave.steps[place - 1].slot:
+                    found.setdefault((capture.trace.code_object, block), _Sums()).executions += 1
+            for gap in wave.gaps():
+                sums = found[capture.trace.code_object, blocks[gap.place]]
+                sums.add(gap.traced, gap.predicted, answers.get(gap.place))
+    head = captures[0].trace
+    for (name, block), sums in sorted(found.items()):
+        if sums.traced:
+            yield BlockTime(head.target, head.kernel, name, block, sums.executions, *sums.means())
+
+
+def _schedules(captures: Sequence[_Capture]) -> Iterator[Schedule]:
+    """Runs of issues by what they issue (texts), each with its mean in every capture."""
+    found: dict[tuple[str, ...], list[_Sums]] = {}
+    for capture in captures:
+        own: dict[tuple[str, ...], _Sums] = {}
+        for number, wave in enumerate(capture.waves):
+            answers = capture.mca[number] if capture.mca is not None else {}
+            gaps = {gap.place: gap for gap in wave.gaps()}
+            for run in wave.runs():
+                texts = tuple(wave.wave.issues[place].text for place in run)
+                sums = own.setdefault(texts, _Sums())
+                sums.executions += 1
+                for place in run[1:]:
+                    sums.add(gaps[place].traced, gaps[place].predicted, answers.get(place))
+        for texts, sums in own.items():
+            found.setdefault(texts, []).append(sums)
+    for texts, each in found.items():
+        means = [sums.means() for sums in each]
+        known = [mca for _, _, mca in means if mca is not None]
+        yield Schedule(
+            captures[0].trace.target,
+            tuple(text.split()[0] for text in texts),
+            captures[0].trace.unit,
+            tuple(traced for traced, _, _ in means),
+            sum(predicted for _, predicted, _ in means) / len(means),
+            sum(known) / len(known) if known else None,
+        )

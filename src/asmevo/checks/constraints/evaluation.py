@@ -89,14 +89,24 @@ def _local(judge: _Judge, constraints: Compiled, holds: frozenset[Edge], parent:
         for instruction, hit in _block_hits(constraints, block.instructions):
             if hit.edge not in holds:
                 continue
-            if hit.edge.relation is not Relation.EDITED_INTO or (parent is not None and _is_new(instruction, parent)):
+            if hit.edge.relation is not Relation.EDITED_INTO or (
+                parent is not None and _is_new(instruction, hit.edge, constraints, parent)
+            ):
                 yield judge.local(hit, instruction)
 
 
-def _is_new(instruction: Instruction, parent: Kernel) -> bool:
-    """Whether an edit made it what it is; the same operation on other registers was there before."""
+def _is_new(instruction: Instruction, edge: Edge, constraints: Compiled, parent: Kernel) -> bool:
+    """Whether an edit made it what it is.
+
+    The same operation on other registers was there before, and so was another form of what the switch covers:
+    `v_fmac_f32` for `v_fma_f32` merges nothing.
+    """
     old = parent.by_id.get(instruction.id)
-    return old is None or old.decoded.shape != instruction.decoded.shape
+    if old is None:
+        return True
+    return old.decoded.shape != instruction.decoded.shape and all(
+        hit.edge is not edge for hit in constraints.hits(old.decoded)
+    )
 
 
 class _Judge:

@@ -5,9 +5,7 @@ is made from them. Every entry has an `id`, which messages carry, a `reason` in 
 an entry to wave states; without one it always holds. Nothing here looks at a kernel: `graph` compiles a set.
 """
 
-from __future__ import annotations
-
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -88,7 +86,7 @@ class Selector(_Model):
     writes: Registers | None = None
 
     @model_validator(mode="after")
-    def _says_something(self) -> Selector:
+    def _says_something(self) -> Self:
         if not self.model_fields_set:
             raise ValueError("a selector says at least one thing")
         return self
@@ -188,7 +186,7 @@ class Support(_Model):
     source: str = ""
 
     @model_validator(mode="after")
-    def _replaced(self) -> Support:
+    def _replaced(self) -> Self:
         if not self.supported and not self.replacement:
             raise ValueError("what is not supported names its replacement")
         return self

@@ -5,17 +5,15 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import yaml
-
 from asmevo.checks.constraints.model import Selector
 from asmevo.checks.constraints.reading import DATA
+from asmevo.target import data_files
 
 
 @cache
 def switch_table() -> dict[str, dict[str, Any]]:
     """By switch: `meaning`, and `covers`, a list of selectors as data."""
-    table: dict[str, dict[str, Any]] = yaml.safe_load((DATA / "switches.yaml").read_text(encoding="utf-8"))
-    return table
+    return data_files.load(DATA / "switches.yaml")
 
 
 @cache

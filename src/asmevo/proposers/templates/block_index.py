@@ -14,7 +14,7 @@ from asmevo.analysis.liveness import Liveness
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Block, Kernel
 from asmevo.program.registers import units_of
-from asmevo.proposers.templates.multiples import Multiples
+from asmevo.proposers.templates.known_bits import KnownBits
 
 BEFORE = -1
 _HINTS = ("_e32", "_e64")
@@ -28,10 +28,10 @@ def base_mnemonic(mnemonic: str) -> str:
 class BlockIndex:
     """One block of a kernel, indexed."""
 
-    def __init__(self, kernel: Kernel, block: Block, liveness: Liveness, multiples: Multiples) -> None:
+    def __init__(self, kernel: Kernel, block: Block, liveness: Liveness, known_bits: KnownBits) -> None:
         self.kernel = kernel
         self.block = block
-        self._multiples = multiples
+        self._known_bits = known_bits
         self.code: tuple[Instruction, ...] = block.instructions
         self._liveness = liveness
         self._writers: dict[int, list[int]] = {}
@@ -78,9 +78,9 @@ class BlockIndex:
         """Units that may be read behind an instruction, in any lane."""
         return self._live_before[place + 1]
 
-    def is_multiple(self, place: int, unit: int, number: int) -> bool:
-        """Whether what a place reads of a unit is certainly a multiple of a number."""
-        return self._multiples.is_multiple(self, place, unit, number)
+    def zeros(self, place: int, unit: int) -> int:
+        """The bits that are certainly 0 in what a place reads of a unit."""
+        return self._known_bits.zeros(self, place, unit)
 
     @cached_property
     def live_out(self) -> int:
@@ -90,14 +90,6 @@ class BlockIndex:
     @cached_property
     def _live_before(self) -> list[int]:
         return [state.any_lane for state in self._liveness.states(self.block.index)]
-
-    @cached_property
-    def occupied(self) -> int:
-        """Units that the block mentions, or that hold something across it."""
-        mask = self.live_out | self._liveness.live_in(self.block.index)
-        for instruction in self.code:
-            mask |= instruction.reads | instruction.writes
-        return mask
 
     @cached_property
     def named(self) -> int:

@@ -56,8 +56,9 @@ _FUNCTIONS: dict[str, Callable[[int], int]] = {
     "ones": lambda count: (1 << count) - 1,  # so many ones, from the lowest bit on
     "inline": lambda value: -16 <= _signed(value) <= 64,  # an integer that the encoding holds
 }
-# Questions about registers, which the matcher answers: aligned(x, k) is "x is certainly a multiple of k".
-ASKED = frozenset({"aligned"})
+# Questions about registers, which the matcher answers: aligned(x, k) is "x is certainly a multiple of k", and
+# fits(x, k) "x is certainly below 2**k".
+ASKED = frozenset({"aligned", "fits"})
 FUNCTIONS = (*_FUNCTIONS, *sorted(ASKED))
 
 Ask = Callable[[str, str, int], bool]

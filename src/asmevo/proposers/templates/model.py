@@ -45,7 +45,12 @@ class TemplateEntry(_Model):
     """One template, or several that differ in words only (`variants`)."""
 
     name: Annotated[
-        str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=60, description="Names it in reports and the ledger.")
+        str,
+        Field(
+            pattern=r"^([a-z0-9-]|\{[A-Z][A-Z0-9_]*\})+$",
+            max_length=60,
+            description="Names it in reports and the ledger; variants' words may be in it.",
+        ),
     ]
     description: Words = Field(description="What it does and why that pays, in one or two sentences.")
     replaces: Lines = Field(min_length=1, description="The instructions it looks for, in the pattern language.")
@@ -87,9 +92,8 @@ class TemplateEntry(_Model):
         if not self.variants:
             yield self
         for holes in self.variants:
-            suffix = "-".join(re.sub(r"[^a-z0-9]+", "", value.lower()) for value in holes.values() if value)
             changed = {
-                "name": f"{self.name}-{suffix}" if suffix else self.name,
+                "name": _filled(self.name, holes).replace("_", "-"),
                 "replaces": tuple(_filled(text, holes) for text in self.replaces),
                 "by": tuple(_filled(text, holes) for text in self.by),
                 "where": tuple(_filled(text, holes) for text in self.where),

@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from asmevo.analysis.dependence import renumbered_places
 from asmevo.analysis.liveness import Liveness
 from asmevo.analysis.memory import memory_effect
+from asmevo.checks.constraints.graph import Edge, Relation
 from asmevo.program.edit import EditScript, script_between
+from asmevo.program.instruction import Decoded
 from asmevo.program.kernel import Block, Kernel
-from asmevo.proposers.placement import Placement
+from asmevo.proposers.placement import Placement, is_mark
 from asmevo.proposers.proposer import Facts
 from asmevo.proposers.templates.block_index import BlockIndex
 from asmevo.proposers.templates.library import CompiledTemplate, Template, built_in_templates, compiled
 from asmevo.proposers.templates.matching import find_matches
-from asmevo.proposers.templates.multiples import Multiples
+from asmevo.proposers.templates.known_bits import KnownBits
 from asmevo.proposers.templates.rewriting import Application, applied, meet, rewritten
 from asmevo.prover import FloatPolicy
 
@@ -100,17 +102,18 @@ def sites(facts: Facts, templates: list[CompiledTemplate], blocks: Iterable[int]
     if not templates:
         return
     liveness = Liveness(facts.kernel)
-    multiples = Multiples(facts.kernel, liveness)
+    known_bits = KnownBits(facts.kernel, liveness)
     for number in blocks:
         block = facts.kernel.blocks[number]
         if renumbered_places(block.instructions):
             continue
-        index = BlockIndex(facts.kernel, block, liveness, multiples)
+        index = BlockIndex(facts.kernel, block, liveness, known_bits)
         for template in templates:
             for match in find_matches(template, index):
                 application = applied(match, index)
-                if application is not None and not _switched_off(facts, application):
-                    yield Site(index, application)
+                site = Site(index, application) if application is not None else None
+                if site is not None and not _switched_off(facts, site):
+                    yield site
 
 
 def with_applications(
@@ -121,23 +124,26 @@ def with_applications(
     Where no memory operation is touched the waits stay: what a replacement reads was waited for where the matched
     instructions read it, and it stands behind. A merged load or store makes counters count otherwise.
     """
-    first = facts.next_id() if next_id is None else next_id
-    code = rewritten(index, applications, first)
-    if not code:
-        return None
-    placement = Placement(facts, index.block.index, max(first, 1 + max(each.id for each in code)))
-    if any(_moves_memory(each, index) for each in applications):
-        return placement.rebuild(placement.without_marks(code))
+    code = rewritten(index, applications)
+    placement = Placement(facts, index.block.index, next_id)
+    if any(_touches_memory(each, index) for each in applications):
+        return placement.rebuild([each for each in code if not is_mark(each, facts.kernel.target)])
     return placement.settle(code)
 
 
-def _moves_memory(application: Application, index: BlockIndex) -> bool:
-    touched = [index.code[place].decoded for place in application.places]
-    return any(memory_effect(each).is_memory for each in touched)
+def _touches_memory(application: Application, index: BlockIndex) -> bool:
+    return any(memory_effect(index.code[place].decoded).is_memory for place in application.removed)
 
 
-def _switched_off(facts: Facts, application: Application) -> bool:
-    """Whether the constraint set does not let an edit put in one of the new instructions."""
-    return facts.constraints is not None and any(
-        _forbidden(facts, decoded) for decoded in (*application.inserted, *application.changed.values())
-    )
+def _switched_off(facts: Facts, site: Site) -> bool:
+    """Whether a switch of the constraint set forbids to put in what was not there before."""
+    application, code = site.application, site.index.code
+    new = {edge for each in (*application.inserted, *application.changed.values()) for edge in _switches(facts, each)}
+    return bool(new.difference(*(_switches(facts, code[place].decoded) for place in application.places)))
+
+
+def _switches(facts: Facts, decoded: Decoded) -> set[Edge]:
+    """Switches that are off and cover an encoding."""
+    if facts.constraints is None:
+        return set()
+    return {hit.edge for hit in facts.constraints.hits(decoded) if hit.edge.relation is Relation.EDITED_INTO}

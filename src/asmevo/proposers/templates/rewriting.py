@@ -5,8 +5,8 @@ The replacement stands at the place of one of the matched instructions, the last
 * What it reads must hold there what the matched instructions read: between their places and p nobody else writes it.
 * What a matched instruction wrote and the replacement writes too may be neither read nor written between the two.
 * What a matched instruction wrote and the replacement does not write must have had readers in the match only.
-* What the replacement writes beyond that must be dead behind p; new registers are such that nothing in the block
-  mentions and nothing across it needs, of those that the kernel uses anyway.
+* What the replacement writes beyond that must be dead behind p; new registers are of those that the kernel uses
+  anyway.
 * Memory operations may not come to stand on the other side of one that they must keep their order with.
 
 These are the same questions for all registers, implicit ones included, so templates need not say that SCC or VCC is
@@ -22,6 +22,7 @@ from asmevo.analysis.dependence import clause_length
 from asmevo.analysis.memory import memory_effect
 from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.registers import EXEC_MASK, MODE_MASK, RegisterFile, file_mask, span, units_of
+from asmevo.proposers.placement import UNNAMED
 from asmevo.proposers.templates.block_index import BlockIndex
 from asmevo.proposers.templates.expressions import NoValueError
 from asmevo.proposers.templates.language import Slot
@@ -81,14 +82,22 @@ def applied(match: Match, index: BlockIndex) -> Application | None:
 
 def _conditions_hold(match: Match, binding: Binding, index: BlockIndex) -> bool:
     def ask(function: str, name: str, number: int) -> bool:
-        bound = binding.bound[name]
-        if bound.span is None:
-            return False
-        readers = [place for place in match.places if index.code[place].reads & bound.span.mask]
-        return bool(readers) and index.is_multiple(readers[0], bound.span.base_unit, number)
+        zeros = _zeros(match, binding.bound[name], index)
+        wanted = number - 1 if function == "aligned" else 0xFFFFFFFF & -1 << number
+        return zeros & wanted == wanted
 
     numbers = binding.numbers()
     return all(each.holds(numbers, ask) for each in match.template.template.conditions)
+
+
+def _zeros(match: Match, bound: Bound, index: BlockIndex) -> int:
+    """The bits that are certainly 0 in a variable of the pattern."""
+    if bound.number is not None:
+        return ~bound.number
+    if bound.span is None or bound.text.startswith(("-", "|")):
+        return 0
+    readers = [place for place in match.places if index.code[place].reads & bound.span.mask]
+    return index.zeros(readers[0], bound.span.base_unit) if readers else 0
 
 
 # --- registers -----------------------------------------------------------------------------------------------
@@ -99,7 +108,9 @@ def _with_fresh(match: Match, index: BlockIndex) -> Binding | None:
     fresh = match.template.fresh
     if not fresh:
         return match.binding
-    bound, taken = dict(match.binding.bound), index.occupied
+    bound, taken = dict(match.binding.bound), 0
+    for place in match.places:
+        taken |= index.live_behind(place) | index.code[place].reads | index.code[place].writes
     for slot in fresh:
         found = _free(slot, taken, index, match.template.context.wave_size)
         if found is None:
@@ -209,8 +220,11 @@ def _inputs_are_there(places: tuple[int, ...], reads: int, at: int, index: Block
 # --- the block -----------------------------------------------------------------------------------------------
 
 
-def rewritten(index: BlockIndex, applications: tuple[Application, ...], next_id: int) -> list[Instruction]:
-    """The block's instructions with applications that do not meet. Ids of what they take out are used again."""
+def rewritten(index: BlockIndex, applications: tuple[Application, ...]) -> list[Instruction]:
+    """The block's instructions with applications that do not meet.
+
+    Ids of what they take out are used again; what is more is UNNAMED.
+    """
     at = {each.at: each for each in applications}
     removed = {place for each in applications for place in each.removed}
     changed = {place: decoded for each in applications for place, decoded in each.changed.items()}
@@ -218,9 +232,8 @@ def rewritten(index: BlockIndex, applications: tuple[Application, ...], next_id:
     for place, instruction in enumerate(index.code):
         application = at.get(place)
         if application is not None:
-            ids = _ids(application, index, next_id)
-            next_id += max(0, len(application.inserted) - len(application.removed))
-            found += [Instruction(id_, each) for id_, each in zip(ids, application.inserted, strict=False)]
+            ids = _ids(application, index)
+            found += [Instruction(next(ids, UNNAMED), each) for each in application.inserted]
         if place in changed:
             found.append(replace(instruction, decoded=changed[place]))
         elif place not in removed:
@@ -228,10 +241,9 @@ def rewritten(index: BlockIndex, applications: tuple[Application, ...], next_id:
     return _with_clauses(found, index)
 
 
-def _ids(application: Application, index: BlockIndex, next_id: int) -> Iterator[int]:
-    """The id of the place first, then those of other instructions that fall away, then new ones."""
-    yield from (index.code[place].id for place in sorted(application.removed, key=lambda p: p != application.at))
-    yield from range(next_id, next_id + len(application.inserted))
+def _ids(application: Application, index: BlockIndex) -> Iterator[int]:
+    """The id of the place first, then those of other instructions that fall away."""
+    return (index.code[place].id for place in sorted(application.removed, key=lambda p: p != application.at))
 
 
 def _with_clauses(code: list[Instruction], index: BlockIndex) -> list[Instruction]:

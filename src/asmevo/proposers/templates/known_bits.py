@@ -1,4 +1,4 @@
-"""What is certain of the lowest bits of a register: whether an address is a multiple of 8, say.
+"""What is certain of the bits of a register: whether an address is a multiple of 8, a factor below 2**24.
 
 A block is run on symbols (`prover.lifting`), and the bits of a value that are certainly 0 follow from its term. What a
 block finds in a register is known if the whole kernel writes it in one place only and nobody can read it before that:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _BEFORE = -1
 
 
-class Multiples:
+class KnownBits:
     """Answers for one kernel; each block is run once, when it is first asked about."""
 
     def __init__(self, kernel: Kernel, liveness: Liveness) -> None:
@@ -37,8 +37,8 @@ class Multiples:
         self._written: dict[int, dict[tuple[int, int], Term]] = {}
         self._only_writers: dict[int, tuple[int, int] | None] | None = None
 
-    def is_multiple(self, index: BlockIndex, place: int, unit: int, number: int) -> bool:
-        """Whether what a place reads of a unit is certainly a multiple of a power of two."""
+    def zeros(self, index: BlockIndex, place: int, unit: int) -> int:
+        """The bits that are certainly 0 in what a place reads of a unit."""
         writer = index.reaching(place, unit)
         if writer == _BEFORE:
             found = self._from_outside(unit)
@@ -48,8 +48,7 @@ class Multiples:
             found = None
         else:
             found = self._value(index.block, writer, unit)
-        low = number - 1
-        return number > 0 and not number & low and found is not None and self._build.zeros(found) & low == low
+        return 0 if found is None else self._build.zeros(found)
 
     def _from_outside(self, unit: int) -> Term | None:
         if self._liveness.live_in(0) >> unit & 1:

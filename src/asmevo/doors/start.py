@@ -1,0 +1,45 @@
+"""The entry point of `asmevo`: loads the module of the command that was asked for, and no other.
+
+Typer makes an option list of every registered command before it runs one, which costs more than some commands do. So
+the first word on the command line chooses a module. Without a command (help, a misspelt word) all are loaded.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from importlib import import_module
+
+from asmevo.doors.application import app
+
+MODULES = {
+    "apply": "optimize_commands",
+    "asm": "program_commands",
+    "check": "check_command",
+    "disasm": "program_commands",
+    "doctor": "doctor_command",
+    "estimate": "estimate_command",
+    "fuse": "fuse_command",
+    "inspect": "program_commands",
+    "log": "ledger_commands",
+    "optimize": "optimize_commands",
+    "prove": "prove_command",
+    "rollback": "ledger_commands",
+    "run": "run_command",
+    "show": "ledger_commands",
+    "slice": "slice_command",
+    "targets": "targets_command",
+    "test": "compare_command",
+    "timing": "timing_command",
+    "verify": "ledger_commands",
+}
+_NEW_OBJECTS_A_COLLECTION = 100_000
+"""Loading makes hundreds of thousands of objects and no garbage: collections in between are a tenth of the start."""
+
+
+def main() -> None:
+    """The entry point of the `asmevo` command."""
+    gc.set_threshold(_NEW_OBJECTS_A_COLLECTION, *gc.get_threshold()[1:])
+    word = sys.argv[1] if len(sys.argv) > 1 else ""
+    import_module(f"asmevo.doors.{MODULES.get(word, 'cli')}")
+    app()

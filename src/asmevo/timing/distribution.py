@@ -1,0 +1,35 @@
+"""A latency that is not one number: what a memory access took, over all accesses of a class that were seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Cycles of `count` accesses: the least, 10th, 50th and 90th percentile, and the most."""
+
+    count: int
+    least: int
+    low: int
+    median: int
+    high: int
+    most: int
+
+    @classmethod
+    def of(cls, cycles: Sequence[float]) -> Distribution:
+        """The distribution of samples. Raises ValueError where there are none."""
+        if not cycles:
+            raise ValueError("no samples")
+        points = np.percentile(np.asarray(cycles), (0, 10, 50, 90, 100)).round().astype(int).tolist()
+        return cls(len(cycles), *points)
+
+    def to_dict(self) -> dict[str, int]:
+        """As plain JSON values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return f"{self.median} cycles ({self.low} to {self.high} for four of five, {self.least} to {self.most} in all)"
