@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 from compiled_programs import all_files
+from sqtt_packets import lines_of, thread_trace
 from typer.testing import CliRunner
 
 from asmevo.doors.cli import app
+from asmevo.timing.traces import trace_files
 from asmevo.toolchain.mca import find_mca
 
+TRACES = Path(__file__).parent.parent / "data" / "traces" / "gfx1100"
 runner = CliRunner()
 
 
@@ -64,3 +68,65 @@ def test_without_llvm_mca_the_answer_says_what_to_install(matmul: str, monkeypat
     result = runner.invoke(app, ["estimate", matmul, "--engine", "llvm-mca"])
     assert result.exit_code == 2
     assert "llvm-mca is not installed" in result.output
+
+
+@pytest.fixture
+def captured(tmp_path: Path) -> tuple[str, str]:
+    """A code object, and a raw thread trace of two waves that ran it: 16 iterations of its loop."""
+    capture = next(path for path in trace_files(TRACES) if "gemm_run0_b6d19367" in path.name)
+    header, waves = lines_of(capture)
+    raw = tmp_path / "capture.sqtt"
+    raw.write_bytes(thread_trace(waves, 3))
+    return str(TRACES / header["object"]), str(raw)
+
+
+def test_a_raw_thread_trace_gives_iterations_and_latencies(captured: tuple[str, str]) -> None:
+    """The capture's waves took 17,589 and 18,178 cycles; with what it shows the model comes near, waits unknown."""
+    kernel, raw = captured
+    result = runner.invoke(app, ["estimate", kernel, "--profile", raw, "--waves", "2", "--json"])
+    assert result.exit_code == 0, result.output
+    (found,) = json.loads(result.output)
+    assert [loop["trips"] for loop in found["loops"]] == [16]
+    assert found["cycles"] == pytest.approx(18178, rel=0.15)
+    low, high = found["cycles_low_high"]
+    assert low < found["cycles"] < high
+    assert found["memory_latencies"]["vmem_load"]["count"] > 50
+    assert found["known"]["measured"] > 0.9
+    text = runner.invoke(app, ["estimate", kernel, "--profile", raw, "--waves", "2"]).output
+    assert "vmem_load as seen: " in text
+    assert "16 iterations" in text
+
+
+def test_a_thread_trace_of_another_kernel_is_refused(matmul: str, captured: tuple[str, str]) -> None:
+    result = runner.invoke(app, ["estimate", matmul, "--profile", captured[1]])
+    assert result.exit_code == 2
+    assert "can be followed through matmul_f16" in result.output
+
+
+def test_counters_stand_beside_the_estimate(matmul: str, tmp_path: Path) -> None:
+    counters = tmp_path / "counters.csv"
+    head = "Dispatch_Id,Kernel_Name,Counter_Name,Counter_Value"
+    counters.write_text(f"{head}\n1,matmul_f16,SQ_WAVES,4\n1,matmul_f16,SQ_INSTS_VALU,4\n1,matmul_f16,SQ_BUSY_CYCLES,9\n")
+    result = runner.invoke(app, ["estimate", matmul, "--profile", str(counters)])
+    assert result.exit_code == 0, result.output
+    assert re.search(r"SQ_INSTS_VALU +4  1\.0 a wave, .* estimated: another way through the code", result.output)
+    assert re.search(r"SQ_BUSY_CYCLES +9$", result.output, re.MULTILINE)
+    counters.write_text(f"{head}\n1,other,SQ_WAVES,4\n")
+    refused = runner.invoke(app, ["estimate", matmul, "--profile", str(counters)])
+    assert refused.exit_code == 2
+    assert "no dispatch of matmul_f16; there are: other" in refused.output
+
+
+def test_occupancy_by_the_launchs_lds(matmul: str) -> None:
+    """128 KiB of a WGP hold 6 workgroups of 20,000 bytes, 4 waves each, on 4 SIMDs."""
+    text = runner.invoke(app, ["estimate", matmul, "--lds", "20000"]).output
+    assert "occupancy 6 of 16 waves a SIMD, limited by LDS" in text
+    assert "1,568 bytes of LDS fewer give 7 waves instead of 6" in text  # a seventh of 131,072, whole granules
+    assert "--lds BYTES" in runner.invoke(app, ["estimate", matmul]).output
+
+
+def test_what_limits_and_what_comes_next(matmul: str) -> None:
+    text = runner.invoke(app, ["estimate", matmul, "--waves", "1", "--memory", "cold"]).output
+    assert re.search(r"Waiting is the limit: \d+% of a wave's time is 'wait vmcnt'", text)
+    assert re.search(r"Next, without 'wait vmcnt' at best \d+ cycles: ", text)
+    assert re.search(r"matmul_f16 on gfx1100: \d+ cycles \(\d+ to \d+ by what memory takes\)", text)

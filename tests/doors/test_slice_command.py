@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from compiled_programs import all_files
+from sqtt_packets import lines_of, thread_trace
 from typer.testing import CliRunner
 
 from asmevo.doors.cli import app
@@ -56,3 +57,25 @@ def test_a_broken_slice_is_one_sentence(tmp_path: Path) -> None:
     path.write_text('{"schema": "asmevo.slice/1", "base": 3}')
     with pytest.raises(SliceError, match=r"k\.slice: "):
         read_slice(path)
+
+
+def test_a_raw_thread_trace_chooses_the_wait_of_the_loop(tmp_path: Path) -> None:
+    """In the capture the waves spend most of the time at the first wait for the loop's loads."""
+    traces = Path(__file__).parent.parent / "data" / "traces" / "gfx1100"
+    header, waves = lines_of(next(path for path in traces.glob("gemm_run0_b6d19367*")))
+    raw, out = tmp_path / "capture.att", tmp_path / "k.slice"
+    raw.write_bytes(thread_trace(waves, 3))
+    result = runner.invoke(app, ["slice", str(traces / header["object"]), "-o", str(out), "--profile", str(raw)])
+    assert result.exit_code == 0, result.output
+    (window,) = read_slice(out).windows
+    hottest = max(window.instructions, key=lambda each: each.stalls)
+    assert hottest.text == "s_waitcnt vmcnt(4)"
+    assert window.stall_share > 0.5
+
+
+def test_counters_alone_choose_no_window(matmul: Path, tmp_path: Path) -> None:
+    counters = tmp_path / "counters.csv"
+    counters.write_text("Dispatch_Id,Kernel_Name,Counter_Name,Counter_Value\n1,matmul_f16,SQ_WAVES,4\n")
+    result = runner.invoke(app, ["slice", str(matmul), "-o", str(tmp_path / "k"), "--profile", str(counters)])
+    assert result.exit_code == 2
+    assert "has counters only" in result.output

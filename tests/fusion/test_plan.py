@@ -9,7 +9,7 @@ import pytest
 from chains import chain, chains
 from hypothesis import given, settings
 
-from asmevo.fusion.chain import Activate, Bias, Chain, Gemm, TopKGate
+from asmevo.fusion.chain import Activate, Bias, Chain, Gemm
 from asmevo.fusion.kernels import build
 from asmevo.fusion.plan import (
     Direct,
@@ -46,14 +46,14 @@ def test_groupings_are_all_compositions_of_the_chain(found: Chain) -> None:
         assert covered == list(range(count))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(chains(longest=4))
 def test_no_program_is_there_twice_and_the_count_is_right(found: Chain) -> None:
     target = load_target("gfx1100")
     lds = target.lds.max_per_workgroup.value
-    some = list(islice(programs(found, lds), 20_000))
+    some = list(islice(programs(found, lds), 2_000))
     assert len(some) == len(set(some))
-    assert len(some) == min(20_000, count_programs(found, target))
+    assert len(some) == min(2_000, count_programs(found, target))
     plans = list(kernel_plans(found, target))
     assert len(plans) == len(set(plans))
 
@@ -107,11 +107,9 @@ def test_lds_is_what_llvm_allocates(gpu: str) -> None:
     target = load_target(gpu)
     cases = [(Group(1, 3), Tile(2, 8, "kij")), (Group(1, 3), Tile(4, 16, "ijk")), (Group(0, 1), Rows(4, "nkr"))]
     cases += [(Group(0, 6), Rows(4, "rnk")), (Group(0, 4), Rows(1, "nkr")), (Group(3, 5), Rows(16, "nkr"))]
+    cases += [(Group(1, 3), Rows(4, "nkr"))]
     for group, nest in cases:
         descriptor = build(found, KernelPlan(group, nest), target).kernel.descriptor
         assert descriptor is not None
-        sums = any(not isinstance(each, Gemm | Bias | Activate) for each in group.operators(found))
-        unused = 0 if isinstance(nest, Tile) or sums else 512
-        ours = tile_lds_bytes(nest) if isinstance(nest, Tile) else rows_lds_bytes(found, group, nest.count) - unused
+        ours = tile_lds_bytes(nest) if isinstance(nest, Tile) else rows_lds_bytes(found, group, nest.count)
         assert descriptor.group_segment_size == ours, (group, nest)
-    assert isinstance(found.operators[3], TopKGate)

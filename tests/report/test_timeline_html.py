@@ -12,6 +12,7 @@ import pytest
 from compiled_programs import all_files
 from PIL import Image
 
+from asmevo.analysis.occupancy import occupancy
 from asmevo.program import Kernel, read_program
 from asmevo.report.timeline_html import ISSUE_COLOUR, LINK_COLOUR, STALL_COLOURS, timeline_html
 from asmevo.timing.timeline import timeline
@@ -27,8 +28,22 @@ def kernel(target: str, name: str) -> Kernel:
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "timeline.html"
     chosen = kernel("gfx1100", "matmul_f16")
-    path.write_text(timeline_html(chosen, timeline(chosen, waves=2, trip_count=4)))
+    path.write_text(timeline_html(chosen, timeline(chosen, waves=2, trip_count=4), occupancy(chosen)))
     return path
+
+
+def charts_below(image: Image.Image) -> Counter[tuple[int, ...]]:
+    """Colours of the last two charts: 500 of the rows (pixels) above the page's end."""
+    page = image.point(lambda value: 255 if value < 250 else 0).getbbox()
+    assert page is not None
+    part = image.crop((0, page[3] - 500, image.width, page[3]))
+    return Counter(dict((colour, count) for count, colour in part.getcolors(1 << 24)))
+
+
+def near(colours: Counter[tuple[int, ...]], colour: str) -> int:
+    """Pixels of about a colour: thin lines are mixed with what is behind them."""
+    wanted = rgb(colour)
+    return sum(n for c, n in colours.items() if all(abs(a - b) < 70 for a, b in zip(c, wanted, strict=True)))
 
 
 def rgb(colour: str) -> tuple[int, int, int]:
@@ -58,9 +73,11 @@ def test_a_browser_draws_the_charts(page: Path) -> None:
     assert colours[rgb(ISSUE_COLOUR)] > 2_000  # issue slots and the bars of the units
     assert colours[rgb(STALL_COLOURS[0])] > 2_000  # the stalls that cost most
     assert sum(colours[rgb(each)] > 50 for each in STALL_COLOURS) >= 4  # several reasons
-    blue = rgb(LINK_COLOUR)
-    near = sum(n for c, n in colours.items() if all(abs(a - b) < 70 for a, b in zip(c, blue, strict=True)))
-    assert near > 500  # links, drawn half transparent
+    assert near(colours, LINK_COLOUR) > 500  # links, drawn half transparent
+    below = charts_below(image)
+    assert below[rgb(ISSUE_COLOUR)] > 1_000  # how long units are held
+    assert near(below, STALL_COLOURS[0]) > 300  # VGPRs live along the kernel
+    assert near(below, STALL_COLOURS[2]) > 300  # SGPRs
 
 
 def test_the_page_is_whole(page: Path) -> None:
@@ -72,4 +89,4 @@ def test_the_page_is_whole(page: Path) -> None:
 
 def test_a_kernel_without_loops_has_a_page() -> None:
     chosen = kernel("gfx942", "vector_add")
-    assert "v_pk_add_f32" in timeline_html(chosen, timeline(chosen, waves=1))
+    assert "v_pk_add_f32" in timeline_html(chosen, timeline(chosen, waves=1), occupancy(chosen))

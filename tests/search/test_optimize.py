@@ -151,7 +151,7 @@ def test_the_same_seed_finds_the_same(tmp_path: Path) -> None:
 
     def scripts(root: Path) -> list[object]:
         ledger = Ledger(root)
-        run = optimize(program, kernel, SearchOptions(budget=Budget(seconds=60), seed=5), ledger)
+        run = optimize(program, kernel, SearchOptions(budget=Budget(candidates=40), seed=5), ledger)
         return [body["script"]["edits"] for body in ledger.candidates(run.id)]
 
     assert scripts(tmp_path / "one") == scripts(tmp_path / "other")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from written_kernels import written
 
 from asmevo.analysis.windows import hot_windows
-from asmevo.timing.profile import Profile, ProfileError, TraceRow, costs_of, counters_of, read_profile, seen_latencies
-from asmevo.timing.timeline import timeline
+from asmevo.timing.profile import Profile, costs_of, counters_of, read_profile, seen_latencies
+from asmevo.timing.profile_csv import CounterRow, ProfileError, TraceRow
 
 KERNEL = """
 s_load_dwordx2 s[0:1], s[0:1], 0x0
@@ -60,8 +60,27 @@ def test_costs_are_mapped_wherever_the_kernel_was_loaded(trace: Path) -> None:
 def test_latencies_are_read_off_between_load_and_wait(trace: Path) -> None:
     """By hand: 4 of the load, 4 of the move, 500 of the wait; 4 of the scalar load and 196 of its wait."""
     kernel = written(KERNEL)
-    costs = costs_of(read_profile(trace), kernel)
-    assert seen_latencies(kernel, costs, timeline(kernel, waves=1).links) == {"smem": 200, "vmem_load": 508}
+    seen = seen_latencies(read_profile(trace), kernel)
+    assert {kind: (each.count, each.median) for kind, each in seen.items()} == {"smem": (1, 200), "vmem_load": (1, 508)}
+
+
+def test_idle_cycles_are_stalls_of_their_instruction(tmp_path: Path) -> None:
+    """16 hits of 7 idle cycles each before the addition, whose latency is 16 * 4 without a stall."""
+    path = tmp_path / "stats.csv"
+    lines = trace_csv().splitlines()
+    lines[8] = lines[8].replace(",64,0,0,", ",64,0,112,")
+    path.write_text("\n".join(lines))
+    kernel = written(KERNEL)
+    cost = costs_of(read_profile(path), kernel)[kernel.instructions[6].id]
+    assert (cost.cycles, cost.stalls, cost.hits) == (64 + 112, 112, 16)
+
+
+def test_a_stall_before_a_load_is_not_its_latency(tmp_path: Path) -> None:
+    path = tmp_path / "stats.csv"
+    lines = trace_csv().splitlines()
+    lines[5] = lines[5].replace(",64,0,0,", f",{64 + 16 * 30},{16 * 30},0,")
+    path.write_text("\n".join(lines))
+    assert seen_latencies(read_profile(path), written(KERNEL))["vmem_load"].median == 508
 
 
 def test_the_window_lies_around_the_costliest_wait(trace: Path) -> None:
@@ -91,7 +110,7 @@ def test_counters_of_both_profilers(tmp_path: Path) -> None:
     assert counters_of(read_profile(old), written(KERNEL)) == {"sq_waves": 64.0, "durationns": 2000.0}
     with pytest.raises(ProfileError, match="no dispatch of f; there are: other"):
         counters_of(
-            Profile("x", counters=(read_profile(new).counters[0].__class__("other", "1", "C", 1.0),)), written(KERNEL)
+            Profile("x", counters=(CounterRow("other", "1", "C", 1.0),)), written(KERNEL)
         )
 
 
@@ -102,7 +121,7 @@ def test_counters_of_both_profilers(tmp_path: Path) -> None:
         (b"a,b\n1,2\n", "no known profile"),
         (b"Vaddr,Instruction,Hitcount,Latency\n1,s_endpgm,many,3\n", ":2: column hitcount: 'many' is no number"),
         (b"Vaddr,Instruction,Hitcount,Latency\n1,s_endpgm\n", ":2: 2 columns instead of 4"),
-        (b"\xff\xfe\x00", "not CSV text"),
+        (b"\xff\xfe", "not CSV text"),
     ],
 )
 def test_other_files_get_one_sentence(tmp_path: Path, content: bytes, words: str) -> None:

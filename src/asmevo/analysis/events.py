@@ -340,7 +340,7 @@ def _events(decoded: Decoded, target: Target) -> tuple[str, ...]:
 def _vector_memory_events(decoded: Decoded, target: Target) -> tuple[str, ...]:
     flags, mnemonic = decoded.flags, decoded.mnemonic
     if is_cache_operation(decoded):
-        return ("cache_writeback" if _writes_back(mnemonic) else "cache_invalidate",)
+        return ("cache_writeback" if writes_back(mnemonic) else "cache_invalidate",)
     if "vm_cnt" not in flags:
         return ()
     if "lds_dma" in flags:
@@ -372,7 +372,8 @@ def is_cache_operation(decoded: Decoded) -> bool:
     return not (decoded.flags & {"may_load", "may_store"} or decoded.destinations)
 
 
-def _writes_back(mnemonic: str) -> bool:
+def writes_back(mnemonic: str) -> bool:
+    """Whether a cache operation of this name writes back; the others invalidate only."""
     return mnemonic.startswith(("buffer_wbl2", "global_wb"))
 
 
@@ -401,7 +402,7 @@ def uses_lds(decoded: Decoded) -> bool:
 def _mark(decoded: Decoded) -> int:
     flags = decoded.flags
     if is_cache_operation(decoded):
-        return int(Mark.WRITE_BACK) if _writes_back(decoded.mnemonic) else 0
+        return int(Mark.WRITE_BACK) if writes_back(decoded.mnemonic) else 0
     if "lds_dma" in flags:
         from_lds = "from_lds" in decoded.mnemonic or "store_lds" in decoded.mnemonic
         return int(Mark.LDS_READ | Mark.STORE if from_lds else Mark.LDS_DMA | Mark.LOAD)

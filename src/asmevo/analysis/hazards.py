@@ -87,6 +87,21 @@ class _Recent:
     overwritten: int
 
 
+@dataclass(slots=True, eq=False)
+class _Passing:
+    """A `_Recent` while a front moves: `born` on the front's clock of wait states."""
+
+    instruction: Instruction
+    facts: Facts
+    born: int
+    overwritten: int
+
+    @property
+    def ends(self) -> int:
+        """When nothing needs more distance from it any more."""
+        return self.born + self.facts.horizon
+
+
 @dataclass(frozen=True, slots=True)
 class _Pending:
     """A producer under a sequence row; `zero`: the consumer must count from zero.
@@ -125,15 +140,20 @@ class _State:
 
 @dataclass(slots=True)
 class _Front:
-    """The state while it moves through a block; only the sequence rows in `rows` matter."""
+    """The state while it moves through a block; only the sequence rows in `rows` matter.
+
+    `clock` counts wait states from the entry on, `soonest` is when the first of `recent` ends.
+    """
 
     rules: HazardRules
     rows: int
-    recent: list[_Recent]
+    recent: list[_Passing]
     pending: _PendingByRow
     clocks: list[tuple[int, ...]]
     primed: list[int]
     results: list[_Result]
+    clock: int = 0
+    soonest: int = 0
 
     @staticmethod
     def at(state: _State, rules: HazardRules, rows: int) -> _Front:
@@ -141,7 +161,8 @@ class _Front:
         for row, each in state.pending:
             pending.setdefault(row, {})[each.instruction] = each
         clocks = [(0,) * len(limits) for limits in rules.limits]
-        return _Front(rules, rows, list(state.recent), pending, clocks, list(state.primed), list(state.results))
+        recent = [_Passing(each.instruction, each.facts, -each.age, each.overwritten) for each in state.recent]
+        return _Front(rules, rows, recent, pending, clocks, list(state.primed), list(state.results))
 
     def state(self) -> _State:
         pending = frozenset(
@@ -150,7 +171,12 @@ class _Front:
             for each in held.values()
             if (counts := self._counts(row, each)) is not None
         )
-        return _State(frozenset(self.recent), pending, tuple(self.primed), frozenset(self.results))
+        recent = frozenset(
+            _Recent(each.instruction, each.facts, self.clock - each.born, each.overwritten)
+            for each in self.recent
+            if each.ends > self.clock
+        )
+        return _State(recent, pending, tuple(self.primed), frozenset(self.results))
 
     def step(self, instruction: Instruction, facts: Facts, violations: list[Violation]) -> None:
         """Pass one instruction."""
@@ -159,7 +185,8 @@ class _Front:
                 self._meet_recent(instruction, facts, violations)
             self._let_time_pass(facts)
         if facts.produces:
-            self.recent.append(_Recent(instruction, facts, 0, 0))
+            self.recent.append(_Passing(instruction, facts, self.clock, 0))
+            self.soonest = min(self.soonest, self.clock + facts.horizon)
         if self.rows:
             self._step_sequences(instruction, self.rules.sequence_facts(facts, self.rows), violations)
         if facts.is_call:
@@ -179,26 +206,24 @@ class _Front:
             if not recent.facts.produces & facts.consumes:
                 continue
             for need in self.rules.between(recent.facts, facts):
-                if recent.age >= need.wait_states:
+                age = self.clock - recent.born
+                if age >= need.wait_states:
                     break
                 left = need.registers & ~recent.overwritten if need.superseded else need.registers
                 if left:
                     registers = left if need.row.via is not None else 0
                     pair = recent.instruction, instruction
-                    violations.append(Violation(need.row.id, *pair, recent.age, need.wait_states, registers))
+                    violations.append(Violation(need.row.id, *pair, age, need.wait_states, registers))
 
     def _let_time_pass(self, facts: Facts) -> None:
-        passed, written = facts.wait_states, facts.destination if facts.is_matrix else 0
-        self.recent = [
-            _Recent(
-                recent.instruction,
-                recent.facts,
-                recent.age + passed,
-                recent.overwritten | written if recent.facts.is_matrix else 0,
-            )
-            for recent in self.recent
-            if recent.age + passed < recent.facts.horizon
-        ]
+        self.clock += facts.wait_states
+        if facts.is_matrix:
+            for recent in self.recent:
+                if recent.facts.is_matrix:
+                    recent.overwritten |= facts.destination
+        if self.clock >= self.soonest:
+            self.recent = [recent for recent in self.recent if recent.ends > self.clock]
+            self.soonest = min((recent.ends for recent in self.recent), default=self.clock)
 
     def _counts(self, row: int, pending: _Pending) -> tuple[int, ...] | None:
         """What was counted since, or None when that has ended the danger."""

@@ -18,9 +18,9 @@ through another operand and no lane needs the old value behind it. The second ca
 that EXEC switches off (behind the instruction), that EXEC stays what it is, and that the operand which writes r does
 not read it as well (accumulators, 16-bit halves, DPP with an old value).
 
-Why renaming a range is sound. At the write that begins it nobody needs what was in r; behind its end nobody needs what
-is in r; all accesses between are in the range. So the two registers trade places: whatever may be read from r between is
-read from the new register, which must hold nothing that is live, in any lane, from the range's begin to its end.
+Why renaming a range is sound. At the write that begins it nobody needs what was in r; behind its end nobody needs
+what is in r; all accesses between are in the range. So whatever may be read from r between is read from the new
+register instead, which must hold nothing that is live, in any lane, from the range's begin to its end.
 Joining over edges: if r is live at the entry of a block, each predecessor's last range of r and the block's first one
 are the same value, or one of several that come together there.
 

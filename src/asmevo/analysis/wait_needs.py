@@ -24,7 +24,8 @@ class WaitNeed:
     """What one wait instruction is for, one counter.
 
     `present` is the value in the code. `needed` is the largest value that leaves every fact alone that
-    something later relies on, memory order as other waves see it included; None if none is needed at all.
+    something later relies on, memory order as other waves see it included; None if none is needed at all. Points of
+    order ask for all that they could (`quiet_points` says where less would do).
     `needed_for_registers` leaves memory order out: it is what `check_waits` holds a kernel to. Each wait is
     judged with all others as they are: weaken one, then ask again.
     `first_consumer` is the instruction that first relies on it, in breadth-first order of blocks.

@@ -18,6 +18,7 @@ s_cbranch_execz set it, every other write of EXEC and the other side clear it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from asmevo.analysis.control_flow import ControlFlow, Exit
 from asmevo.analysis.lds_epochs import has_several_waves
@@ -29,6 +30,7 @@ from asmevo.program.kernel import Block, Kernel
 from asmevo.program.registers import EXEC_MASK, SGPR_MASK, VCC_MASK, VECTOR_MASK, RegisterFile, RegisterSpan
 
 _BARRIERS = ("s_barrier", "s_barrier_wait")
+_BLOCKS_REMEMBERED = 1 << 12
 _ON_VCC = ("s_cbranch_vccz", "s_cbranch_vccnz")
 _ON_EXEC = ("s_cbranch_execz", "s_cbranch_execnz")
 _WITHOUT_LANES = ("v_readfirstlane", "ds_gws_", "ds_ordered")
@@ -122,7 +124,7 @@ def _divergent_registers(kernel: Kernel) -> int:
 
 
 def _divergent_barriers(kernel: Kernel) -> Iterator[Finding]:
-    barriers = {b.index: i for b in kernel.blocks for i in b.instructions if i.mnemonic in _BARRIERS}
+    barriers = {b.index: found for b in kernel.blocks if (found := _barrier_in(b.instructions)) is not None}
     branches = [b for b in kernel.blocks if b.instructions and b.instructions[-1].mnemonic in (*_ON_VCC, *_ON_EXEC)]
     if not barriers or not branches or not has_several_waves(kernel):
         return
@@ -142,6 +144,11 @@ def _divergent_barriers(kernel: Kernel) -> Iterator[Finding]:
                 if index not in told:
                     told.add(index)
                     yield _lonely_barrier(kernel, barriers[index], branch, source, (block.index, index))
+
+
+@lru_cache(maxsize=_BLOCKS_REMEMBERED)
+def _barrier_in(instructions: tuple[Instruction, ...]) -> Instruction | None:
+    return next((each for each in reversed(instructions) if each.mnemonic in _BARRIERS), None)
 
 
 def _comparison(block: Block, mask: int) -> Instruction | None:
@@ -205,7 +212,8 @@ def _lonely_barrier(
 
 
 def _exec_zero(kernel: Kernel) -> Iterator[Finding]:
-    if not any(_acts_without_lanes(each.decoded) for each in kernel.instructions):
+    acting = {block.index for block in kernel.blocks if _acting_in(block.instructions)}
+    if not acting:
         return
     flow = ControlFlow(kernel)
     zero = {0: False}
@@ -218,7 +226,8 @@ def _exec_zero(kernel: Kernel) -> Iterator[Finding]:
             if following not in zero or joined != zero[following]:
                 zero[following] = joined
                 waiting.append(following)
-    for block, state in sorted(zero.items()):
+    for block in sorted(acting & zero.keys()):
+        state = zero[block]
         for instruction in kernel.blocks[block].instructions:
             if state and _acts_without_lanes(instruction.decoded):
                 yield _acts_with_exec_zero(kernel, instruction, block)
@@ -226,8 +235,8 @@ def _exec_zero(kernel: Kernel) -> Iterator[Finding]:
 
 
 def _zero_on_edge(kernel: Kernel, block: int, following: int, state: bool) -> bool:
-    for instruction in kernel.blocks[block].instructions:
-        state = _zero_behind(instruction, state)
+    settled = _settled(kernel.blocks[block].instructions)
+    state = state if settled is None else settled
     last = kernel.blocks[block].instructions[-1] if kernel.blocks[block].instructions else None
     if last is None or last.mnemonic not in _ON_EXEC:
         return state
@@ -236,6 +245,18 @@ def _zero_on_edge(kernel: Kernel, block: int, following: int, state: bool) -> bo
     if is_taken and falls_through:
         return state
     return is_taken == (last.mnemonic == "s_cbranch_execz")
+
+
+@lru_cache(maxsize=_BLOCKS_REMEMBERED)
+def _acting_in(instructions: tuple[Instruction, ...]) -> bool:
+    return any(_acts_without_lanes(each.decoded) for each in instructions)
+
+
+@lru_cache(maxsize=_BLOCKS_REMEMBERED)
+def _settled(instructions: tuple[Instruction, ...]) -> bool | None:
+    """Whether EXEC is zero behind a stretch that writes it; None where it does not."""
+    writers = [each for each in instructions if each.writes & EXEC_MASK]
+    return _zero_behind(writers[-1], False) if writers else None
 
 
 def _zero_behind(instruction: Instruction, state: bool) -> bool:

@@ -21,7 +21,7 @@ from math import prod
 from asmevo.checks.finding import Finding, Severity
 from asmevo.program.descriptor import KernelDescriptor
 from asmevo.program.instruction import Decoded, Instruction
-from asmevo.program.kernel import Kernel
+from asmevo.program.kernel import Kernel, flags_in
 from asmevo.program.prefetch import prefetch_lines, said_lines
 from asmevo.program.registers import RegisterFile, RegisterSpan
 
@@ -41,8 +41,9 @@ def launch_findings(kernel: Kernel, descriptor: KernelDescriptor) -> Iterator[Fi
 def _scratch(kernel: Kernel, descriptor: KernelDescriptor) -> Iterator[Finding]:
     if descriptor.private_segment_size or (kernel.metadata or {}).get(".uses_dynamic_stack"):
         return
-    user = next((each for each in kernel.instructions if "scratch" in each.flags), None)
-    if user is not None and not any("call" in each.flags for each in kernel.instructions):
+    flags = [flags_in(block.instructions) for block in kernel.blocks]
+    if any("scratch" in each for each in flags) and not any("call" in each for each in flags):
+        user = next(each for each in kernel.instructions if "scratch" in each.flags)
         yield Finding(
             "resources/scratch",
             Severity.ERROR,

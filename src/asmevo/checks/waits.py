@@ -25,6 +25,7 @@ from dataclasses import replace
 from asmevo.analysis.control_flow import Exit
 from asmevo.analysis.events import UNIT_MASK, Mark, effect_of
 from asmevo.analysis.expert_mode import expert_mode_hazards
+from asmevo.analysis.quiet_points import QuietPoints
 from asmevo.analysis.wait_counters import Hazard, WaitAnalysis
 from asmevo.analysis.wait_witness import Witness, witness_of
 from asmevo.checks.finding import Finding, Severity, named
@@ -66,15 +67,19 @@ def check_order(parent: WaitAnalysis, candidate: WaitAnalysis) -> tuple[Finding,
     """Accesses that may be under way at barriers, atomics, stores or cache operations but were not before.
 
     Instructions are matched by id. A point of order that the parent had not is judged as if all was settled
-    there before. A wait that may break up a hazard by being there (`guards_hazard`) must still be there.
+    there before. A wait that may break up a hazard by being there (`guards_hazard`) must still be there. Where nobody
+    can tell (`analysis.quiet_points`) a plain load may be under way all the same.
     """
     before = parent.order_points()
     lost = parent.hazard_guards - candidate.hazard_guards
     found = [_lost_guard(parent.kernel, each) for each in sorted(lost)]
-    for point, accesses in candidate.order_points().items():
-        new = sorted(accesses - before.get(point, frozenset()))
-        if new:
-            found.append(_new_order(candidate.kernel, point, new))
+    after = candidate.order_points()
+    fresh = {point: accesses - before.get(point, frozenset()) for point, accesses in after.items()}
+    if any(fresh.values()):
+        quiet = QuietPoints(candidate.kernel)
+        unseen = quiet.loads(after)
+        fresh = {point: new - unseen if point in quiet.points else new for point, new in fresh.items()}
+    found += [_new_order(candidate.kernel, point, sorted(new)) for point, new in fresh.items() if new]
     return tuple(found)
 
 

@@ -6,7 +6,7 @@ from asmevo.compiler.decisions import StateLog, decisions_schema, state_schema
 from asmevo.compiler.errors import IllegalOrderError, MachineIRError, SchedulingError
 from asmevo.compiler.measures import Measures
 from asmevo.compiler.scheduling import Row, Scheduled, SchedulingOptions, Stage, Verified, schedule_source
-from asmevo.compiler.strategies import strategies
+from asmevo.compiler.strategies import llvm_strategies
 
 __all__ = [
     "AGENT_NAMES",
@@ -23,7 +23,7 @@ __all__ = [
     "Verified",
     "compile_source",
     "decisions_schema",
+    "llvm_strategies",
     "schedule_source",
     "state_schema",
-    "strategies",
 ]

@@ -2,6 +2,9 @@
 
     source -> clang -> LLVM IR -> llc up to the scheduler -> machine IR -> (another order) -> llc from there -> assembly
 
+The way goes on in front of the scheduler, which is told to do nothing: llc hangs further passes on it (whole wave
+and whole quad modes, EXEC masks) that starting behind it would leave out, and some code needs them.
+
 What the way through text loses. The number of user SGPRs, which is known before and not written into machine IR, is
 put back from LLVM's own assembly (on gfx11 workgroup ids would arrive elsewhere). Register allocation starts from
 numbers that are not quite those of one uninterrupted run, so the same order may get other registers.
@@ -27,7 +30,7 @@ from asmevo.program import Program, read_program
 from asmevo.proposers.scheduling import Region
 from asmevo.toolchain.base import Processor
 from asmevo.toolchain.errors import CompilationError
-from asmevo.toolchain.staged_compiler import SCHEDULER, StagedCompiler
+from asmevo.toolchain.staged_compiler import AFTER_SCHEDULER, SCHEDULER, WITHOUT_SCHEDULER, StagedCompiler
 
 _KERNEL = re.compile(r"^\s*\.amdhsa_kernel\s+(\S+)")
 _FROM_BEFORE = re.compile(r"^(\s*\.amdhsa_user_sgpr_count\s+)(\d+)")
@@ -58,11 +61,11 @@ class Compilation:
     @cached_property
     def module(self) -> MachineModule:
         """Machine IR in front of the scheduler. Raises CompilationError, MachineIRError."""
-        return self._stopped("before")
+        return self._stopped(SCHEDULER)
 
-    def _stopped(self, where: str) -> MachineModule:
-        text = self.compiler.lower(self.ir, self._processor, self.file, [f"-stop-{where}={SCHEDULER}"])
-        return read_machine_ir(readable(text, self.gpu), f"{self.file}, {where} {SCHEDULER}")
+    def _stopped(self, before: str) -> MachineModule:
+        text = self.compiler.lower(self.ir, self._processor, self.file, [f"-stop-before={before}"])
+        return read_machine_ir(readable(text, self.gpu), f"{self.file} before {before}")
 
     @cached_property
     def functions(self) -> tuple[ScheduledFunction, ...]:
@@ -90,23 +93,23 @@ class Compilation:
     @cached_property
     def llvm(self) -> LlvmOrder:
         """LLVM's own order, as an agent."""
-        return llvm_order(list(self.functions), self._stopped("after"))
+        return llvm_order(list(self.functions), self._stopped(AFTER_SCHEDULER))
 
     @cached_property
     def hash(self) -> str:
         """Of the machine IR, so that decisions find the code that they are about."""
-        return hashlib.sha256(self.module.text.encode()).hexdigest()
+        return hashlib.sha256(self.module.code.encode()).hexdigest()
 
     def with_orders(self, orders: Orders) -> str:
         """Assembly with regions in other orders; LLVM's verifier looks at every pass from the order on.
 
         Raises IllegalOrderError before LLVM sees anything, and CompilationError.
         """
-        return self.resumed(reordered(self.module, self.functions, orders), "after")
+        return self.resumed(reordered(self.module, self.functions, orders), [WITHOUT_SCHEDULER])
 
-    def resumed(self, machine_ir: str, where: str, options: Sequence[str] = ()) -> str:
-        """Assembly from machine IR, from `before` or `after` the scheduler on."""
-        options = [f"-start-{where}={SCHEDULER}", "-verify-machineinstrs", *options]
+    def resumed(self, machine_ir: str, options: Sequence[str] = ()) -> str:
+        """Assembly from machine IR in front of the scheduler."""
+        options = [f"-start-before={SCHEDULER}", "-verify-machineinstrs", *options]
         text = self.compiler.lower(machine_ir, self._processor, self.file, options, machine_ir=True)
         return _with_launch_registers(text, self.assembly, self.file)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TextIO, TypeVar
 
@@ -152,7 +152,8 @@ def _region_record(region: Region, texts: Sequence[str]) -> dict[str, Any]:
         "record": "region",
         "region": region.name,
         "nodes": [
-            asdict(node) | {"kind": node.kind.value, "text": text}
+            {name: getattr(node, name) for name in NodeRecord.model_fields if name != "text"}
+            | {"kind": node.kind.value, "text": text}
             for node, text in zip(region.nodes, texts, strict=True)
         ],
         "links": [list(link) for link in region.links],

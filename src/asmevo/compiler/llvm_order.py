@@ -1,10 +1,10 @@
-"""LLVM's own order: what `llc -stop-after=machine-scheduler` made of the same machine IR, as an agent.
+"""LLVM's own order: what its scheduler made of the same machine IR, as an agent.
 
 The instructions of both files are matched block by block by their text (marks on operands that the order decides left
 out), equal ones in their order. LLVM's scheduler also moves instructions to other blocks or makes them again there
-(rematerialisation); such an instruction keeps its neighbour in the source, and the match says how many there are. The
-agent takes what LLVM has first among the candidates, so its order is LLVM's wherever LLVM's keeps the dependences
-known here.
+(rematerialisation); such an instruction keeps its neighbour in the
+source, and the match says how many there are. The agent takes what LLVM has first among the candidates, so its order
+is LLVM's wherever LLVM's keeps the dependences known here.
 """
 
 from __future__ import annotations

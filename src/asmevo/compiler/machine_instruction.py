@@ -69,7 +69,7 @@ def parse_instruction(text: str) -> MachineInstruction:
     sides = split_outside(body, " = ")
     if len(sides) > 2:
         raise ValueError("more than one ` = `")
-    found = _OPCODE.fullmatch(sides[-1].strip().removesuffix("{").rstrip())
+    found = _OPCODE.fullmatch(sides[-1].strip())
     if found is None:
         raise ValueError("no opcode")
     results = [_result(word) for word in split_outside(sides[0], ",")] if len(sides) == 2 else []

@@ -71,9 +71,10 @@ class MachineBlock:
 
 @dataclass(frozen=True)
 class MachineFunction:
-    """One function. `classes`: the register class of each virtual register (`%5`)."""
+    """One function: its document's `lines`, and the register class of each virtual register (`%5`)."""
 
     name: str
+    lines: range
     classes: dict[str, str]
     blocks: tuple[MachineBlock, ...]
 
@@ -96,6 +97,11 @@ class MachineModule:
         """The file as it was read."""
         return "".join(self.lines)
 
+    @cached_property
+    def code(self) -> str:
+        """The functions' part of the text. The IR in front of it names files, which differ from run to run."""
+        return "".join("".join(self.lines[each.lines.start : each.lines.stop]) for each in self.functions)
+
     def with_lines(self, changed: Mapping[range, Sequence[str]]) -> str:
         """The text with some runs of lines replaced; everything else byte for byte."""
         pieces: list[str] = []
@@ -109,7 +115,8 @@ class MachineModule:
 
 def read_machine_ir(text: str, file: str = "<machine IR>") -> MachineModule:
     """Reads a module. Raises MachineIRError."""
-    lines = tuple(text.splitlines(keepends=True))
+    lines = tuple(f"{line}\n" for line in text.split("\n"))
+    lines = (*lines[:-1], lines[-1].removesuffix("\n"))
     documents = list(_documents(lines))
     if not documents:
         raise MachineIRError(file, "holds no machine IR; make it with `llc -stop-before=machine-scheduler`")
@@ -150,7 +157,7 @@ class _FunctionReader:
         if not isinstance(head.get("name"), str):
             raise self._wrong("a function without a name", self.place.start)
         classes = self._classes(head, self.place.start)
-        return MachineFunction(head["name"], classes, tuple(self._blocks(range(body + 1, self.place.stop))))
+        return MachineFunction(head["name"], self.place, classes, tuple(self._blocks(range(body + 1, self.place.stop))))
 
     def _head(self, place: range) -> dict[str, Any]:
         try:
@@ -219,7 +226,7 @@ class _FunctionReader:
         return Statement(range(start, end + 1), tuple(self._instruction(n) for n in range(start, end)))
 
     def _instruction(self, number: int) -> MachineInstruction:
-        text = self.lines[number].strip()
+        text = self.lines[number].strip().removesuffix("{").rstrip()
         found = _WORD.match(text)
         try:
             instruction = parse_instruction(text)

@@ -117,7 +117,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Scheduled:
-    """The rows in the order asked for, LLVM's first. `unmatched`: instructions that LLVM's scheduler took elsewhere.
+    """The rows in the order asked for, LLVM's first. `unmatched`: instructions that LLVM's scheduler
+    made anew elsewhere, so that `default` has no place for them.
 
     `note` says what no row holds.
     """

@@ -35,7 +35,7 @@ class Strategy:
     def assembly(self, compilation: Compilation) -> str:
         """What LLVM makes of the source this way. Raises CompilationError."""
         if self.insert:
-            return compilation.resumed(self._with_hints(compilation.module, compilation.gpu), "before", self.options)
+            return compilation.resumed(self._with_hints(compilation.module, compilation.gpu), self.options)
         return compilation.lower(self.options, _with_attributes(compilation.ir, dict(self.attributes)))
 
     def _with_hints(self, module: MachineModule, gpu: str) -> str:
@@ -51,7 +51,7 @@ class Strategy:
 
 
 @cache
-def strategies() -> Mapping[str, Strategy]:
+def llvm_strategies() -> Mapping[str, Strategy]:
     """All strategies by name."""
     rows: dict[str, dict[str, Any]] = yaml.safe_load(
         files("asmevo.compiler").joinpath("data", "llvm_strategies.yaml").read_text()
@@ -71,9 +71,9 @@ def strategies() -> Mapping[str, Strategy]:
 
 def strategy_named(name: str, file: str) -> Strategy:
     """Raises SchedulingError with the names that there are; `file` is for the message."""
-    found = strategies().get(name)
+    found = llvm_strategies().get(name)
     if found is None:
-        raise SchedulingError(file, f"LLVM has no strategy {name}; there are {', '.join(strategies())}")
+        raise SchedulingError(file, f"LLVM has no strategy {name}; there are {', '.join(llvm_strategies())}")
     return found
 
 

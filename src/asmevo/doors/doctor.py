@@ -35,7 +35,9 @@ def examine() -> list[Part]:
         _package("tinygrad", "AMD's instruction pseudocode"),
         _clang(),
         _llvm_mca(),
+        _proposers(),
         _local_models(),
+        _ray(),
         _code_cache(),
         _gpu(),
     ]
@@ -87,6 +89,19 @@ def _local_models() -> Part:
     detail = f"without {', '.join(missing)}" if missing else ", ".join(PACKAGES)
     adds = "a Hugging Face model with a LoRA adapter as proposer (`--model-path`); endpoints (`--llm-url`) need nothing"
     return Part("local models", not missing, True, detail, adds, EXTRA)
+
+
+def _proposers() -> Part:
+    from asmevo.proposers import BUILT_IN
+
+    adds = "; ".join(f"{each.name}: {each.summary}" for each in BUILT_IN.values())
+    return Part("proposers", True, False, ", ".join(BUILT_IN), f"ideas (`optimize --proposers`): {adds}", "")
+
+
+def _ray() -> Part:
+    found = importlib.util.find_spec("ray") is not None
+    adds = "workers on many machines (`optimize --executor ray`); `--workers` alone needs nothing"
+    return Part("ray", found, True, "ray" if found else "not installed", adds, "pip install 'asm-evo-skill[ray]'")
 
 
 def _code_cache() -> Part:

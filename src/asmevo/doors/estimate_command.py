@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,8 +15,10 @@ from asmevo.doors.application import File, Gpu, Json, KernelGlob, app, print_jso
 from asmevo.doors.exits import BAD_INPUT, sentences
 
 if TYPE_CHECKING:
+    from asmevo.analysis.occupancy import Occupancy
     from asmevo.program import Kernel
     from asmevo.timing import Estimate
+    from asmevo.timing.scenarios import Memory
     from asmevo.timing.timeline import Timeline
 
 
@@ -33,9 +35,22 @@ class _Question:
 
     engine: Engine
     waves: int | None
+    lds: int | None
+    workgroup: int | None
     trips: int | dict[int, int] | None
-    memory: str | dict[str, int]
+    memory: Memory
     issues: bool
+    counters: Mapping[str, float] = field(default_factory=dict)
+
+    def limits(self, kernel: Kernel) -> Occupancy:
+        """The occupancy under the launch that is asked about."""
+        from asmevo.analysis.occupancy import occupancy
+
+        return occupancy(kernel, self.workgroup, self.lds)
+
+    def waves_of(self, kernel: Kernel) -> int:
+        """Waves to simulate."""
+        return self.waves if self.waves is not None else max(1, self.limits(kernel).waves)
 
 
 def _trips(words: list[str]) -> int | dict[int, int] | None:
@@ -50,7 +65,7 @@ def _trips(words: list[str]) -> int | dict[int, int] | None:
     return {int(block): int(count) for block, count in pairs}
 
 
-def _memory(words: list[str]) -> str | dict[str, int]:
+def _memory(words: list[str]) -> Memory:
     """A scenario's name, or CLASS=CYCLES for latency classes."""
     if len(words) == 1 and "=" not in words[0]:
         return words[0]
@@ -66,10 +81,12 @@ def estimate(
     kernel: KernelGlob = None,
     gpu: Gpu = None,
     waves: Annotated[int | None, typer.Option(help="Waves on the SIMD; else what occupancy allows.", min=1)] = None,
+    lds: Annotated[int | None, typer.Option(help="LDS of a workgroup, if the launch brings it (bytes).", min=0)] = None,
+    workgroup: Annotated[int | None, typer.Option(help="Work-items of a workgroup; else the most.", min=1)] = None,
     trips: Annotated[list[str], typer.Option(help="Iterations: N, or BLOCK=N (repeatable).")] = [],  # noqa: B006
     memory: Annotated[list[str], typer.Option(help="cold, l2, lds-only, or CLASS=CYCLES (repeatable).")] = ["l2"],  # noqa: B006
     engine: Annotated[Engine, typer.Option(help="Whose model answers.")] = Engine.ASMEVO,
-    profile: Annotated[Path | None, typer.Option(help="Thread-trace CSV; its latencies replace assumed ones.")] = None,
+    profile: Annotated[Path | None, typer.Option(help="Thread trace, its statistics, or counters.")] = None,
     issues: Annotated[bool, typer.Option("--timeline", help="Also list every simulated issue.")] = False,
     page: Annotated[Path | None, typer.Option("--html", help="Write the timeline of one kernel as a page.")] = None,
     as_json: Json = False,
@@ -80,9 +97,9 @@ def estimate(
     with sentences():
         program = open_program(file, gpu=gpu)
         chosen = program.select(kernel)
-        question = _Question(engine, waves, _trips(trips), _memory(memory), issues)
+        question = _Question(engine, waves, lds, workgroup, _trips(trips), _memory(memory), issues)
         if profile is not None:
-            question = replace(question, memory=_seen(program.only(kernel), question, profile))
+            question = _with_profile(program.only(kernel), question, profile)
         if page is not None:
             _write_page(program.only(kernel), question, page)
         answers = [_answer(each, question) for each in chosen]
@@ -96,7 +113,8 @@ def _write_page(kernel: Kernel, question: _Question, page: Path) -> None:
     from asmevo.program import write_file_atomically
     from asmevo.report.timeline_html import timeline_html
 
-    write_file_atomically(page, timeline_html(kernel, _timeline(kernel, question)).encode())
+    text = timeline_html(kernel, _timeline(kernel, question), question.limits(kernel))
+    write_file_atomically(page, text.encode())
 
 
 @contextmanager
@@ -113,36 +131,67 @@ def _estimate(kernel: Kernel, question: _Question) -> Estimate:
     from asmevo.timing import estimate as predict
 
     with _values_make_sense():
-        return predict(kernel, waves=question.waves, trip_count=question.trips, memory=question.memory)
+        return predict(kernel, waves=question.waves_of(kernel), trip_count=question.trips, memory=question.memory)
 
 
 def _timeline(kernel: Kernel, question: _Question) -> Timeline:
     from asmevo.timing.timeline import timeline
 
     with _values_make_sense():
-        return timeline(kernel, waves=question.waves, trip_count=question.trips, memory=question.memory)
+        return timeline(kernel, waves=question.waves_of(kernel), trip_count=question.trips, memory=question.memory)
 
 
-def _seen(kernel: Kernel, question: _Question, profile: Path) -> dict[str, int]:
-    """Memory latencies of a profile by class; those that it does not show stay as they were asked for."""
-    from asmevo.timing.profile import costs_of, read_profile, seen_latencies
+def _with_profile(kernel: Kernel, question: _Question, path: Path) -> _Question:
+    """The question with what a profile shows: counters, or iterations of loops and memory latencies.
 
-    costs = costs_of(read_profile(profile), kernel)
-    given = question.memory if isinstance(question.memory, dict) else {}
-    return given | seen_latencies(kernel, costs, _timeline(kernel, question).links)
+    What was asked for by hand stays, and so do latencies that the profile does not show.
+    """
+    from asmevo.timing.profile import costs_of, counters_of, executions, read_profile, seen_latencies
+    from asmevo.timing.trips import trips_from_counts
+
+    profile = read_profile(path)
+    if profile.counters:
+        return replace(question, counters=counters_of(profile, kernel))
+    given = {} if isinstance(question.memory, str) else dict(question.memory)
+    trips = question.trips
+    if trips is None:
+        trips = trips_from_counts(kernel, executions(kernel, costs_of(profile, kernel)))
+    return replace(question, memory=given | seen_latencies(profile, kernel), trips=trips)
+
+
+def _ends(kernel: Kernel, question: _Question) -> tuple[float, float] | None:
+    """Cycles at both ends of what memory is seen to take, None where it is one number."""
+    from asmevo.timing.scenarios import ends
+
+    both = ends(kernel.target, question.memory)
+    if both is None:
+        return None
+    low, high = (_estimate(kernel, replace(question, memory=end)).cycles for end in both)
+    return low, high
 
 
 def _answer(kernel: Kernel, question: _Question) -> tuple[dict[str, Any], list[str]]:
     """(JSON, lines of text) about one kernel."""
-    from asmevo.report.estimates import estimate_lines, mca_lines, timeline_lines
+    from asmevo.report.estimates import counter_lines, estimate_lines, mca_lines, timeline_lines
+    from asmevo.timing.counters import beside
+    from asmevo.timing.scenarios import latencies_of
     from asmevo.timing.second_opinion import ask_mca
 
     if question.engine is Engine.LLVM_MCA:
         opinion = ask_mca(kernel, question.trips)
         return opinion.to_dict(), list(mca_lines(opinion))
-    if not question.issues:
-        found = _estimate(kernel, question)
-        return found.to_dict(), list(estimate_lines(kernel, found))
-    timeline = _timeline(kernel, question)
-    data = timeline.estimate.to_dict() | {"timeline": timeline.to_dict()}
-    return data, [*estimate_lines(kernel, timeline.estimate), *timeline_lines(kernel, timeline)]
+    timeline = _timeline(kernel, question) if question.issues else None
+    found = timeline.estimate if timeline is not None else _estimate(kernel, question)
+    seen, both = latencies_of(kernel.target, question.memory), _ends(kernel, question)
+    counters, limits = beside(question.counters, found), question.limits(kernel)
+    data = found.to_dict() | {
+        "occupancy": limits.waves,
+        "occupancy_limits": [asdict(limit) for limit in limits.limits],
+        "memory_latencies": {kind: each.to_dict() for kind, each in seen.items()},
+        "cycles_low_high": both,
+        "counters": [line.to_dict() for line in counters],
+    }
+    lines = [*estimate_lines(kernel, found, limits, seen, both), *counter_lines(counters)]
+    if timeline is None:
+        return data, lines
+    return data | {"timeline": timeline.to_dict()}, [*lines, *timeline_lines(kernel, timeline)]

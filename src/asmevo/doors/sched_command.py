@@ -88,9 +88,9 @@ def _agents(words: str) -> list[str]:
 
 
 def _strategies(words: str) -> list[str]:
-    from asmevo.compiler import strategies
+    from asmevo.compiler import llvm_strategies
 
-    return list(strategies()) if words == _ALL else [word.strip() for word in words.split(",") if word.strip()]
+    return list(llvm_strategies()) if words == _ALL else [word.strip() for word in words.split(",") if word.strip()]
 
 
 @contextmanager

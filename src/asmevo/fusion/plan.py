@@ -177,8 +177,13 @@ def kept_widths(chain: Chain, group: Group) -> tuple[int, int]:
 
 
 def rows_lds_bytes(chain: Chain, group: Group, count: int) -> int:
-    """Both row buffers and a word a work-item for sums over a row."""
-    return (count * sum(kept_widths(chain, group)) + ROW_ITEMS) * F32_BYTES
+    """Both row buffers, and a word a work-item where there are sums over a row."""
+    return (count * sum(kept_widths(chain, group)) + ROW_ITEMS * sums_rows(chain, group)) * F32_BYTES
+
+
+def sums_rows(chain: Chain, group: Group) -> bool:
+    """Whether an operator of the group needs a sum over a row."""
+    return any(isinstance(each, Norm | TopKGate) for each in group.operators(chain))
 
 
 def programs(chain: Chain, lds_bytes: int) -> Iterator[Program]:

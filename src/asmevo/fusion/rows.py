@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from asmevo.fusion.chain import Activate, Bias, Chain, Gemm, Norm, TopKGate, parameter_name
-from asmevo.fusion.plan import ROW_ITEMS, Group, Rows, kept_widths
+from asmevo.fusion.plan import ROW_ITEMS, Group, Rows, kept_widths, sums_rows
 from asmevo.fusion.source import Body, element_wise, indented
 
 
@@ -60,7 +60,7 @@ def _stages(chain: Chain, group: Group) -> Iterator[_Stage]:
 def _buffers(chain: Chain, group: Group, nest: Rows) -> list[str]:
     widths = kept_widths(chain, group)
     found = [f"__local float kept{side}[{nest.count} * {width}];" for side, width in enumerate(widths) if width]
-    return [*found, f"__local float parts[{ROW_ITEMS}];"]
+    return [*found, f"__local float parts[{ROW_ITEMS}];"] if sums_rows(chain, group) else found
 
 
 def _load(chain: Chain, start: int, stop: int, nest: Rows) -> list[str]:

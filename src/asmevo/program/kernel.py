@@ -33,6 +33,12 @@ def code_bytes(instructions: tuple[Instruction, ...]) -> int:
     return sum(len(instruction.decoded.code) for instruction in instructions)
 
 
+@lru_cache(maxsize=1 << 12)
+def flags_in(instructions: tuple[Instruction, ...]) -> frozenset[str]:
+    """The opcode flags that some instruction of a stretch has."""
+    return frozenset().union(*(instruction.flags for instruction in instructions))
+
+
 @dataclass(frozen=True, eq=False)
 class Kernel:
     """One kernel, or one device function (then `descriptor` and `metadata` are None).

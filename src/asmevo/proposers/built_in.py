@@ -9,6 +9,7 @@ from asmevo.proposers.genetic import Genetic
 from asmevo.proposers.list_scheduler import ListScheduler
 from asmevo.proposers.local_search import LocalSearch
 from asmevo.proposers.proposer import Proposer, ProposerError
+from asmevo.proposers.templates.proposer import Templates
 from asmevo.proposers.waits import WaitRelaxer
 from asmevo.prover import FloatPolicy
 
@@ -34,6 +35,7 @@ def _genetic(policy: FloatPolicy) -> Proposer:
 
 _ALL = (
     BuiltIn("waits", "waits and no-ops dropped, relaxed, sunk, merged", lambda policy: WaitRelaxer()),
+    BuiltIn("templates", "instructions rewritten by a library of proved rules", Templates),
     BuiltIn("list-scheduler", "hot blocks in a new order that hides latency", lambda policy: ListScheduler()),
     BuiltIn(
         "local-search",

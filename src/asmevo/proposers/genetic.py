@@ -3,7 +3,7 @@
     individual   a version of the kernel that passed all gates, with its cost by the cycle model
     island       an archive by behaviour (`genetic_archive`) of its own
     mutation     the next idea of some proposer for the individual (`genetic_moves`)
-    crossover    two individuals with disjoint windows composed into one (`composition`)
+    crossover    two individuals, the second from any island, with disjoint windows composed into one (`composition`)
     migration    every so often the best of an island is copied to the next
     restart      an island without a gain for long starts again from the kernel as it came and its best
 
@@ -27,7 +27,7 @@ from asmevo.proposers.genetic_moves import Mutations, Shuffler
 from asmevo.proposers.proposer import Facts, Proposer
 
 _ISLANDS = 3
-_CROSSED = 0.25  # share of children that have two parents, where there are two to be had
+_CROSSED = 0.25  # share of children that have two parents, where two fit
 _MIGRATION = 24  # children of an island between two migrations
 _PATIENCE = 60  # children of an island without a gain before it starts again
 _FRUITLESS = 64  # draws in a row that made no new child before the search ends
@@ -79,7 +79,7 @@ class Genetic:
             place = turn % len(islands)
             island = islands[place]
             turn += 1
-            child = _conceive(island, facts, mutations)
+            child = _conceive(island, islands, facts, mutations)
             if child is None or child.kernel.hash in seen:
                 fruitless += 1
                 continue
@@ -95,10 +95,10 @@ class Genetic:
             _travel(islands, place, facts.kernel, start)
 
 
-def _conceive(island: _Island, facts: Facts, mutations: Mutations) -> _Child | None:
+def _conceive(island: _Island, islands: list[_Island], facts: Facts, mutations: Mutations) -> _Child | None:
     rng = facts.rng
-    if len(island.archive.elites) > 1 and rng.random() < _CROSSED:
-        crossed = _cross(island, facts, rng)
+    if rng.random() < _CROSSED:
+        crossed = _cross(island, rng.choice(islands), facts, rng)
         if crossed is not None:
             return crossed
     parent = island.archive.draw(rng)
@@ -106,8 +106,8 @@ def _conceive(island: _Island, facts: Facts, mutations: Mutations) -> _Child | N
     return None if mutated is None else _Child(*mutated)
 
 
-def _cross(island: _Island, facts: Facts, rng: random.Random) -> _Child | None:
-    first, second = island.archive.draw(rng), island.archive.draw(rng)
+def _cross(island: _Island, other: _Island, facts: Facts, rng: random.Random) -> _Child | None:
+    first, second = island.archive.draw(rng), other.archive.draw(rng)
     try:
         blocks = composed(facts.kernel, first.kernel, second.kernel)
     except EditError:

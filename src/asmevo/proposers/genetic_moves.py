@@ -54,6 +54,11 @@ class Shuffler:
             yield script_between(facts.kernel, blocks, f"{self.name}: block {block}")
 
 
+def _unranked(kernel: Kernel) -> float:
+    """The cost that sources of moves are told: none is dearer, so that they list their ideas without ranking them."""
+    return 1.0
+
+
 @dataclass(slots=True)
 class _Stream:
     """A proposer at work on one version; `answer` is what it is to be told next."""
@@ -96,7 +101,7 @@ class Mutations:
     def _next(self, key: tuple[str, str], source: Proposer, kernel: Kernel, rng: random.Random) -> EditScript | None:
         stream = self._streams.pop(key, None)
         if stream is None:
-            facts = replace(self.facts, kernel=kernel, rng=random.Random(rng.random()))
+            facts = replace(self.facts, kernel=kernel, rng=random.Random(rng.random()), cost=_unranked)
             stream = _Stream(source.propose(facts))
         self._streams[key] = stream
         while len(self._streams) > _STREAMS_KEPT:

@@ -7,7 +7,7 @@ Nothing of this may stand inside a clause, so what a member needs goes in front 
 
 1. waits: the block is walked with the wait-counter state of its entry. In front of an instruction that
    touches something under way, or at which memory order matters to other waves (what the parent had
-   finished there must be finished again), the largest sufficient wait is put. At the end of the block nothing
+   finished there must be finished again, unless nobody can tell: `quiet_points`), the largest sufficient wait is put. At the end of the block nothing
    may be under way, or younger, than in the parent, so that other blocks see no difference;
 2. hazards: where the table asks for more distance, `s_nop` is put in front of the consumer, or the
    instruction that the table's row names as the mend;
@@ -100,7 +100,7 @@ class Placement:
         self.target = self.kernel.target
         self.block: Block = self.kernel.blocks[block]
         self._marks = [i for i in self.block.instructions if is_mark(i, self.target)]
-        self._points = facts.waits.order_points()
+        self._points = facts.may_be_under_way
         self._exit = facts.waits.state_after(block)
         self._next_id = facts.next_id() if next_id is None else next_id
 
@@ -276,7 +276,7 @@ class Placement:
         free: dict[Decoded, list[Instruction]] = {}
         for mark in reversed(self._marks):
             free.setdefault(mark.decoded, []).append(mark)
-        next_id = self._next_id
+        next_id = max(self._next_id, 1 + max(instruction.id for instruction in placed))
         named = []
         for instruction in placed:
             if instruction.id != UNNAMED:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from asmevo.analysis.control_flow import ControlFlow
 from asmevo.analysis.liveness import Liveness
+from asmevo.analysis.quiet_points import QuietPoints
 from asmevo.analysis.wait_counters import WaitAnalysis
 from asmevo.analysis.windows import Window
 from asmevo.checks.constraints import Compiled
@@ -53,6 +54,14 @@ class Facts:
     def waits(self) -> WaitAnalysis:
         """What is under way where."""
         return WaitAnalysis(self.kernel)
+
+    @cached_property
+    def may_be_under_way(self) -> dict[int, frozenset[int]]:
+        """For each instruction at which memory order matters, the accesses (ids) that need not be done there."""
+        before = self.waits.order_points()
+        quiet = QuietPoints(self.kernel)
+        unseen = quiet.loads(before) if quiet.points else frozenset()
+        return {point: ids | unseen if point in quiet.points else ids for point, ids in before.items()}
 
     @cached_property
     def liveness(self) -> Liveness:

@@ -6,7 +6,8 @@ allowing what the ones before it allow:
 
     exact      only identities that hold for every bit pattern: a > b is b < a, equality is symmetric
     nan        which NaN an operation gives is free: + * min max commute, a - b is a + (-b)
-    contract   a * b + c may be rounded once or twice, in both directions: fma and mad are mul then add
+    contract   a * b + c may be rounded once or twice, in both directions: fma and mad are mul then add; the sign
+               of a factor is that of the product, which differs from it under a directed rounding only
     reassoc    sums and products may be regrouped and reordered
 
 A policy is a normal form: two terms that it makes equal are rewritten to one. Because `contract` and `reassoc` are
@@ -69,6 +70,12 @@ def sign_changed(build: Builder, value: Term) -> Term:
     return build.exclusive(value, build.const(value.bits, 1 << (value.bits - 1)))
 
 
+def _has_sign_changed(value: Term) -> bool:
+    """Whether a value is another one with its uppermost bit turned over."""
+    mask = value.args[-1] if value.op == "xor" else None
+    return mask is not None and mask.op == "const" and mask.value == 1 << (value.bits - 1)
+
+
 def _operation(
     build: Builder, name: str, bits: int, format: str, args: tuple[Term, ...], mode: Term, policy: FloatPolicy
 ) -> Term:
@@ -86,6 +93,11 @@ def _operation(
     if policy >= FloatPolicy.CONTRACT and name in _MULTIPLY_ADD:
         product = _operation(build, "fmul", bits, format, args[:2], mode, policy)
         return _operation(build, "fadd", bits, format, (product, args[2]), mode, policy)
+    if policy >= FloatPolicy.CONTRACT and name == "fmul" and any(_has_sign_changed(arg) for arg in args):
+        plain = tuple(sign_changed(build, arg) if _has_sign_changed(arg) else arg for arg in args)
+        product = _operation(build, name, bits, format, plain, mode, policy)
+        odd = sum(map(_has_sign_changed, args)) & 1
+        return sign_changed(build, product) if odd else product
     whole = f"f:{name}"
     if policy >= FloatPolicy.REASSOC and name in _REGROUPED:
         flat: list[Term] = []

@@ -2,34 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from asmevo.analysis.occupancy import occupancy
+from asmevo.analysis.occupancy import Occupancy, asks_for_lds_at_launch
 from asmevo.program.kernel import Kernel
 from asmevo.timing import Estimate
+from asmevo.timing.counters import CounterLine
 from asmevo.timing.estimate import LoopEstimate, Stall
+from asmevo.timing.scenarios import Latencies
 from asmevo.timing.second_opinion import McaEstimate
 from asmevo.timing.timeline import Timeline
 
 _MOST_STALLS = 8
+_DIFFERS = 0.05
+"""Instructions that an estimate may be off, as a share, before a line says so."""
 
 
-def estimate_lines(kernel: Kernel, found: Estimate) -> Iterator[str]:
-    """The estimate as lines of text, the most important first."""
+def estimate_lines(
+    kernel: Kernel, found: Estimate, limits: Occupancy, seen: Latencies, ends: tuple[float, float] | None
+) -> Iterator[str]:
+    """The estimate as lines of text, the most important first.
+
+    `limits` is the occupancy, `seen` are memory latencies that are distributions, `ends` the cycles at their 10th and
+    90th percentile.
+    """
     waves = f"{found.waves} wave{'s' if found.waves != 1 else ''} a SIMD"
-    yield f"{found.kernel} on {found.target}: {found.cycles:.0f} cycles with {waves} (memory: {found.memory})"
+    spread = "" if ends is None else f" ({ends[0]:.0f} to {ends[1]:.0f} by what memory takes)"
+    yield f"{found.kernel} on {found.target}: {found.cycles:.0f} cycles{spread} with {waves} (memory: {found.memory})"
     yield f"  {found.critical}"
+    if found.next_limit:
+        yield f"  {found.next_limit}"
     yield f"  IPC {found.ipc:.2f}; held: " + ", ".join(f"{unit} {share:.0%}" for unit, share in _busiest(found))
     for loop in found.loops:
         yield from _loop_lines(kernel, loop)
-    yield "  stalls of a wave, whole kernel:"
+    if found.stalls:
+        yield "  stalls of a wave in cycles, whole kernel:"
     for stall in found.stalls[:_MOST_STALLS]:
         yield f"    {_stall_words(kernel, stall)}"
-    yield "  known: " + ", ".join(f"{share:.0%} {known}" for known, share in found.known.items())
-    steps = [limit.step for limit in occupancy(kernel).limiters if limit.step]
-    if steps:
-        yield f"  next: {steps[0]}"
+    yield from _occupancy_lines(kernel, limits)
+    for kind, each in seen.items():
+        yield f"  {kind} as seen: {each}"
+    yield "  known: " + ", ".join(f"{share:.0%} {known}" for known, share in found.known.items()) + f"; {found.silicon}"
     yield f"  {found.note}; {'; '.join(found.assumptions)}"
+
+
+def _occupancy_lines(kernel: Kernel, limits: Occupancy) -> Iterator[str]:
+    """How many waves fit, by what, and what would let one more in."""
+    yield f"  occupancy {limits.waves} of {limits.max_waves} waves a SIMD, limited by {limits.limited_by}"
+    for limit in limits.limits[:-1]:  # the last is the machine's own maximum
+        step = f"; {limit.step}" if limit.step and limit in limits.limiters else ""
+        yield f"    {limit.waves:2d} waves by {limit.resource}: {limit.uses}{step}"
+    if asks_for_lds_at_launch(kernel) and limits.limit("LDS").uses.startswith("0 bytes"):
+        yield "    the launch brings this kernel's LDS, so these are the most waves; --lds BYTES says how many it is"
+
+
+def counter_lines(lines: Sequence[CounterLine]) -> Iterator[str]:
+    """Counters of a profile beside the estimate, a line each."""
+    if lines:
+        yield "  counters, mean of the dispatches:"
+    for line in lines:
+        if line.of_wave is None or line.estimated is None:
+            yield f"    {line.name:20s} {line.value:14,.0f}"
+            continue
+        words = f"{line.of_wave:,.1f} a wave, {line.estimated:,.1f} estimated"
+        if abs(line.of_wave - line.estimated) > _DIFFERS * max(line.of_wave, 1.0):
+            words += ": another way through the code, or other --trips"
+        yield f"    {line.name:20s} {line.value:14,.0f}  {words}"
 
 
 def mca_lines(found: McaEstimate) -> Iterator[str]:

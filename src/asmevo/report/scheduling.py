@@ -57,8 +57,8 @@ def notes(found: Scheduled) -> Iterator[str]:
         yield "known: " + ", ".join(f"{share:.0%} {level}" for level, share in known.items()) + f"; {found.note}"
     if found.unmatched:
         yield (
-            f"{found.unmatched} instructions are not where LLVM's scheduler left them: it made them again elsewhere, "
-            "and `default` keeps them where they were"
+            f"{found.unmatched} instructions are not where LLVM's scheduler left them: it made them anew elsewhere, "
+            "and `default` keeps them by their neighbours"
         )
     for row in found.rows:
         for words in row.words:

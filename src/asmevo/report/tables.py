@@ -78,7 +78,9 @@ def print_inspection(program: Program, rows: Sequence[dict[str, Any]]) -> None:
         live = f"{row['live_vgprs']}/{row['live_agprs']}/{row['live_sgprs']}"
         table.add_row(
             row["kernel"],
-            *(str(row[key]) for key in ("instructions", "vgprs", "agprs", "sgprs", "lds_bytes", "scratch_bytes")),
+            *(str(row[key]) for key in ("instructions", "vgprs", "agprs", "sgprs")),
+            "at launch" if row["lds_at_launch"] else str(row["lds_bytes"]),
+            str(row["scratch_bytes"]),
             live,
             str(row["loops"]),
             str(row["occupancy"]),

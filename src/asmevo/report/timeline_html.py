@@ -18,7 +18,7 @@ from bokeh.palettes import Category20
 from bokeh.plotting import figure
 from bokeh.resources import INLINE
 
-from asmevo.analysis.occupancy import occupancy
+from asmevo.analysis.occupancy import Occupancy
 from asmevo.analysis.pressure import pressure_profile
 from asmevo.program.kernel import Kernel
 from asmevo.timing.timeline import CoverLink, IssueSlot, Timeline
@@ -29,13 +29,14 @@ LINK_COLOUR = "#0b62a4"
 
 _WIDTH = 1400  # pixels
 _ROW = 15
+_LEGEND_ROW = 24
 _MOST_ROWS = 600
 _BARS = ("cycle", "row", "width", "text", "reason", "source", "wave", "stall")
 
 
-def timeline_html(kernel: Kernel, found: Timeline) -> str:
+def timeline_html(kernel: Kernel, found: Timeline, limits: Occupancy) -> str:
     """The whole page as text."""
-    parts: list[LayoutDOM] = [Div(text=_heading(kernel, found), width=_WIDTH)]
+    parts: list[LayoutDOM] = [Div(text=_heading(kernel, found, limits), width=_WIDTH)]
     reasons = _reasons(found)
     parts += [_waves(kernel, found, reasons), _instructions(kernel, found, reasons)]
     parts += [_units(found), _pressure(kernel)]
@@ -43,16 +44,16 @@ def timeline_html(kernel: Kernel, found: Timeline) -> str:
     return page
 
 
-def _heading(kernel: Kernel, found: Timeline) -> str:
-    estimate, limits = found.estimate, occupancy(kernel)
+def _heading(kernel: Kernel, found: Timeline, limits: Occupancy) -> str:
+    estimate = found.estimate
     steps = "".join(f"<li>{escape(each.step)}</li>" for each in limits.limiters if each.step)
     known = ", ".join(f"{share:.0%} {name}" for name, share in estimate.known.items())
     return (
         f"<h2>{escape(kernel.name)} on {escape(kernel.target.name)}</h2>"
         f"<p>{estimate.cycles:.0f} cycles with {estimate.waves} waves a SIMD, memory: {escape(estimate.memory)}. "
-        f"{escape(estimate.critical)}</p>"
+        f"{escape(estimate.critical)} {escape(estimate.next_limit)}</p>"
         f"<p>Occupancy {limits.waves} of {limits.max_waves} waves, limited by {escape(limits.limited_by)}.</p>"
-        f"<ul>{steps}</ul><p>Known: {escape(known)}. {escape(estimate.note)}; "
+        f"<ul>{steps}</ul><p>Known: {escape(known)}; {escape(estimate.silicon)}. {escape(estimate.note)}; "
         f"{escape('; '.join(estimate.assumptions))}.</p>"
     )
 
@@ -107,13 +108,14 @@ def _waves(kernel: Kernel, found: Timeline, reasons: dict[str, str]) -> figure:
     plot = figure(
         title="Issue slots of all waves; what a wave waits for before each",
         width=_WIDTH,
-        height=160 + 24 * count,
+        height=max(160 + 24 * count, 60 + _LEGEND_ROW * len(reasons)),
         x_axis_label="cycle",
         y_axis_label="wave",
         y_range=Range1d(start=count - 0.5, end=-0.5),
         tools="xpan,xwheel_zoom,reset",
         active_scroll="xwheel_zoom",
     )
+    plot.yaxis.ticker = list(range(count))
     _draw(plot, kernel, found.slots, [float(slot.wave) for slot in found.slots], reasons)
     if plot.legend:
         plot.add_layout(plot.legend[0], "right")

@@ -163,13 +163,22 @@ def _ranking_sentences(rows: Sequence[Row]) -> Iterator[str]:
         ours = spearman([block.traced for block in own], [block.predicted for block in own])
         known = [block for block in own if block.mca is not None]
         theirs = spearman([block.traced for block in known], [block.mca or 0.0 for block in known])
-        yield f"{target}: {len(own)} blocks, {_rank(ours)}{_mca_rank(theirs, len(known))}"
+        yield f"{target}: {len(own)} blocks, {_rank(ours)}{_mca_rank(theirs, len(known))}; {_runs(rows, target)}"
     cycles = [row.wave_cycles for row in rows]
     known_cycles = [each for each in cycles if each[2] is not None]
     ours = spearman([traced for traced, _, _ in cycles], [predicted for _, predicted, _ in cycles])
     theirs = spearman([traced for traced, _, _ in known_cycles], [mca or 0.0 for _, _, mca in known_cycles])
     yield f"kernels of all targets: {len(cycles)}, {_rank(ours)}{_mca_rank(theirs, len(known_cycles))}"
     yield _pair_sentence(rows)
+
+
+def _runs(rows: Sequence[Row], target: str) -> str:
+    """The finer question: runs of issues between waits."""
+    runs = [each for row in rows if row.target == target for each in row.schedules]
+    known = [each for each in runs if each.mca is not None]
+    ours = spearman([each.mean for each in runs], [each.predicted for each in runs])
+    theirs = spearman([each.mean for each in known], [each.mca or 0.0 for each in known])
+    return f"{len(runs)} runs between waits, {_rank(ours)}{_mca_rank(theirs, len(known))}"
 
 
 def _rank(value: float | None) -> str:

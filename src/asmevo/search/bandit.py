@@ -16,7 +16,7 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass
 
-_CURIOSITY = 0.4
+_CURIOSITY = 0.5
 _FADING = 0.5
 
 

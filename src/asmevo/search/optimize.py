@@ -40,6 +40,7 @@ _POLICY_NAMES: dict[FloatPolicy, FloatingPoint] = {
 }
 _EPOCHS = 10
 _SHORTEST_EPOCH = 1.0  # seconds
+_SMALLEST_EPOCH = 16  # candidates of one worker
 _IMMIGRANTS = 4
 
 
@@ -197,7 +198,8 @@ class _Search:
         if budget.is_timed:
             seconds = max(_SHORTEST_EPOCH, budget.seconds / _EPOCHS)
             return Budget(seconds=min(seconds, self.left().seconds))
-        return Budget(candidates=budget.part(1 / _EPOCHS / workers).candidates)
+        wanted = max(_SMALLEST_EPOCH, budget.part(1 / _EPOCHS / workers).candidates)
+        return Budget(candidates=min(wanted, self.left().part(1 / workers).candidates))
 
     def patch(self) -> Patch:
         """What is offered, or why nothing is."""

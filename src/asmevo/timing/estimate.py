@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from typing import Any
 
 from asmevo.analysis.occupancy import declared_workgroup_size, occupancy
@@ -21,8 +20,10 @@ from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Kernel
 from asmevo.target import Target
 from asmevo.target.facts import Known
+from asmevo.timing.limits import critical, next_limit
 from asmevo.timing.machine import Machine, Port
 from asmevo.timing.path import ASSUMED_TRIP_COUNT, Stretch, TripCounts, path_of, trips_of
+from asmevo.timing.scenarios import Memory, machine_for, silicon_note
 from asmevo.timing.schedule import schedule
 from asmevo.timing.simulator import Observe, Pass, Simulator, StretchLog
 
@@ -30,8 +31,6 @@ MOST_ITERATIONS = 12
 WAVE_ITERATIONS = 32
 """Iterations simulated of a loop that does not become steady: at most of one wave, of all together."""
 _FEWEST_ITERATIONS = 4
-
-Memory = str | Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +70,9 @@ class Estimate:
     `waves`.
 
     `stalls` are the whole kernel's, for one wave, largest first; `stall_reasons` sums them by reason. `ipc`
-    counts the instructions of all waves. `utilisation`: share of `cycles` that a unit is held. `known`: share
-    of a wave's cycles by how well the fact behind them is known.
+    counts the instructions of all waves, `issues` those of one wave by the unit they issue to. `utilisation`: share
+    of `cycles` that a unit is held. `known`: share of a wave's cycles by how well the fact behind them is known.
+    `silicon` says whether traces of the target were there to check the model.
     """
 
     kernel: str
@@ -86,9 +86,12 @@ class Estimate:
     stalls: tuple[Stall, ...]
     stall_reasons: Mapping[str, float]
     ipc: float
+    issues: Mapping[str, float]
     utilisation: Mapping[str, float]
     critical: str
+    next_limit: str
     known: Mapping[Known, float]
+    silicon: str
     assumptions: tuple[str, ...]
     is_model: bool = True
     note: str = "predicted by a cycle model, not measured"
@@ -137,18 +140,6 @@ def estimate(
     return _Summary(kernel, machine, stretches, simulator, trip_count).estimate(count, possible, memory)
 
 
-def machine_for(target: Target, wave_size: int, memory: Memory) -> Machine:
-    """The shared machine of a target and memory scenario."""
-    if isinstance(memory, str):
-        return _machine(target, wave_size, memory)
-    return _machine(target, wave_size, tuple(sorted(memory.items())))
-
-
-@lru_cache(maxsize=64)
-def _machine(target: Target, wave_size: int, memory: str | tuple[tuple[str, int], ...]) -> Machine:
-    return Machine(target, wave_size, memory if isinstance(memory, str) else dict(memory))
-
-
 def _code(kernel: Kernel, stretch: Stretch) -> tuple[list[Instruction], list[bool], bool]:
     instructions: list[Instruction] = []
     taken: list[bool] = []
@@ -189,7 +180,8 @@ class _Summary:
         }
 
     def estimate(self, waves: int, possible: int, memory: Memory) -> Estimate:
-        stalls, issued, busy = dict[tuple[int, int, Any], float](), 0.0, dict[Port, float]()
+        stalls, busy = dict[tuple[int, int, Any], float](), dict[Port, float]()
+        issues = dict[Port, float]()
         ends = [float(number * _spacing(self._kernel.target)) for number in range(waves)]
         loops = []
         for stretch, log in zip(self._stretches, self._logs, strict=True):
@@ -199,13 +191,14 @@ class _Summary:
             trips = trips_of(stretch.loop, self._trip_count) if stretch.loop is not None else 1
             ends = [end + around * _wave_cycles(log, number, trips) for number, end in enumerate(ends)]
             _add(stalls, _stretch_stalls(log, trips), around)
-            issued += around * trips * sum(not step.silent for step in log.steps)
             for step in log.steps:
+                if not step.silent:
+                    issues[step.profile.port] = issues.get(step.profile.port, 0.0) + around * trips
                 for unit in {step.profile.engine, step.profile.port}:
                     busy[unit] = busy.get(unit, 0.0) + around * trips * step.occupancy
             if stretch.loop is not None:
                 loops.append(self._loop(stretch, log, trips))
-        total = max(ends)
+        total, issued = max(ends), sum(issues.values())
         listed = self._stalls(stalls)
         reasons = _by_reason(listed)
         used = (
@@ -225,9 +218,12 @@ class _Summary:
             stalls=listed,
             stall_reasons=reasons,
             ipc=issued * waves / total if total else 0.0,
+            issues={port.name.lower(): count for port, count in sorted(issues.items())},
             utilisation=used,
-            critical=_critical(used, reasons, total),
+            critical=critical(used, reasons, total),
+            next_limit=next_limit(used, reasons, total),
             known=self._known(listed, issued),
+            silicon=silicon_note(self._kernel),
             assumptions=self._assumptions(),
         )
 
@@ -356,15 +352,3 @@ def _by_reason(stalls: Iterable[Stall]) -> dict[str, float]:
     for stall in stalls:
         found[stall.reason] = found.get(stall.reason, 0.0) + stall.cycles
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
-
-
-def _critical(used: Mapping[str, float], reasons: Mapping[str, float], total: float) -> str:
-    """What to look at first, in a sentence."""
-    unit, share = max(used.items(), key=lambda item: item[1], default=("", 0.0))
-    reason, cycles = next(iter(reasons.items()), ("", 0.0))
-    if not total:
-        return "Nothing on the estimated path."
-    if share >= 0.8 or not reason:
-        return f"The {unit} unit is the limit: held {share:.0%} of the time."
-    waiting = f"{cycles / total:.0%} of a wave's time is '{reason}'"
-    return f"Waiting is the limit: {waiting}; the busiest unit is {unit} at {share:.0%}."

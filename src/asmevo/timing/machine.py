@@ -176,7 +176,13 @@ class Profile:
 class Machine:
     """The facts of one target under one memory scenario, and the profiles of what was asked so far."""
 
-    def __init__(self, target: Target, wave_size: int, memory: str | Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        target: Target,
+        wave_size: int,
+        memory: str | Mapping[str, int],
+        measured: frozenset[str] = frozenset(),
+    ) -> None:
         if isinstance(memory, str) and memory not in SCENARIOS:
             raise ValueError(f"unknown memory scenario {memory!r}; known: {', '.join(SCENARIOS)}, or class -> cycles")
         if not isinstance(memory, str) and (strangers := set(memory) - set(target.latency)):
@@ -184,6 +190,7 @@ class Machine:
         self.target = target
         self.wave_size = wave_size
         self.memory = memory
+        self._measured = measured
         self.counters = tuple(target.wait.counters)
         self._place = {name: place for place, name in enumerate(self.counters)}
         self.issue = self.cost("issue_interval", "issue")
@@ -211,7 +218,7 @@ class Machine:
         row = self.target.latency[kind]
         if not isinstance(self.memory, str):
             if kind in self.memory:
-                return Cost(self.memory[kind], Cause(reason, "assumed"))
+                return Cost(self.memory[kind], Cause(reason, "measured" if kind in self._measured else "assumed"))
             return _cost(row.result, reason)
         if self.memory == "lds-only" and kind in ("smem", "vmem_load", "vmem_store"):
             return Cost(int(row.occupancy.value), Cause(reason, "assumed"))
@@ -225,6 +232,10 @@ class Machine:
         if found is None:
             found = self._profiles[decoded] = self._complete(self._make(decoded))
         return found
+
+    def skipped(self, decoded: Decoded) -> Profile:
+        """The timing of a vector instruction that is passed over because EXEC is 0: it leaves as an immediate."""
+        return self._control(decoded)
 
     def _complete(self, profile: Profile) -> Profile:
         """Adds what does not depend on the kind of instruction but on its operands and its queue."""

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Kernel
 from asmevo.timing.distribution import Distribution
-from asmevo.timing.estimate import machine_for
 from asmevo.timing.machine import Machine
+from asmevo.timing.scenarios import machine_for
 from asmevo.timing.traces import TracedWave
 
 
@@ -37,7 +37,7 @@ def latency_class(instruction: Instruction) -> str | None:
 
 
 def memory_times(kernel: Kernel, waves: Iterable[TracedWave], entry: int = 0) -> dict[str, Distribution]:
-    """By latency class how long loads took whose wait stalled. `entry`: where the traces begin, bytes into the kernel."""
+    """By latency class how long loads took whose wait stalled. `entry`: where traces begin, bytes into the kernel."""
     found: dict[str, list[float]] = {}
     for sample in samples(kernel, waves, entry):
         found.setdefault(sample.kind, []).append(sample.cycles)

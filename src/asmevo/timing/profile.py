@@ -21,9 +21,9 @@ from asmevo.analysis.windows import Cost
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Kernel
 from asmevo.timing.distribution import Distribution
-from asmevo.timing.estimate import machine_for
 from asmevo.timing.memory_waits import latency_class, memory_times
 from asmevo.timing.profile_csv import CounterRow, ProfileError, TraceRow, read_csv
+from asmevo.timing.scenarios import machine_for
 from asmevo.timing.thread_trace import looks_like_thread_trace, read_thread_trace
 from asmevo.timing.timeline import CoverLink, timeline
 from asmevo.timing.traces import TracedWave
@@ -62,6 +62,15 @@ def costs_of(profile: Profile, kernel: Kernel) -> dict[int, Cost]:
     return {
         instruction.id: Cost(row.latency + row.idle, row.stall + row.idle, row.hits)
         for instruction, row in _rows_of(profile, kernel)
+    }
+
+
+def executions(kernel: Kernel, costs: Mapping[int, Cost]) -> dict[int, int]:
+    """How often each instruction (by id) ran: as often as the one of its block that was seen most."""
+    return {
+        instruction.id: round(max((costs[each.id].hits for each in block.instructions if each.id in costs), default=0))
+        for block in kernel.blocks
+        for instruction in block.instructions
     }
 
 

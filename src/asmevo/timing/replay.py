@@ -14,8 +14,8 @@ from itertools import accumulate, pairwise
 
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Kernel
-from asmevo.timing.estimate import machine_for
 from asmevo.timing.machine import Machine
+from asmevo.timing.scenarios import machine_for
 from asmevo.timing.schedule import Step, schedule
 from asmevo.timing.simulator import Simulator
 from asmevo.timing.traces import Trace, TracedWave
@@ -87,14 +87,14 @@ def replay(trace: Trace, kernel: Kernel) -> tuple[Replayed, ...]:
 def _together(machine: Machine, code: _Code, trace: Trace, waves: Sequence[TracedWave]) -> Iterator[Replayed]:
     """The waves of one SIMD, simulated together."""
     offset = trace.entry - code.kernel.address
-    paths: dict[tuple[int, ...], list[Step]] = {}
+    paths: dict[tuple[tuple[int, bool], ...], list[Step]] = {}
     for wave in waves:
-        path = tuple(issue.offset for issue in wave.issues)
+        path = _path(wave)
         if path not in paths:
-            instructions, taken = code.executed([each + offset for each in path])
-            paths[path] = schedule(machine, [(instructions, taken, False)])[0]
+            instructions, taken, skipped = code.executed([(each + offset, passed) for each, passed in path])
+            paths[path] = schedule(machine, [(instructions, taken, False)], skipped)[0]
     order = {path: number for number, path in enumerate(paths)}
-    routes = [order[tuple(issue.offset for issue in wave.issues)] for wave in waves]
+    routes = [order[_path(wave)] for wave in waves]
     spoken = [tuple(step for step in steps if not step.silent) for steps in paths.values()]
     told = [_given(spoken[route], wave) for route, wave in zip(routes, waves, strict=True)]
     times = [
@@ -109,6 +109,11 @@ def _together(machine: Machine, code: _Code, trace: Trace, waves: Sequence[Trace
         issued = tuple(state.issued[step.slot] for step in steps)
         executed = tuple(None if step.queue is None else state.started[step.slot] + step.to_stamp for step in steps)
         yield Replayed(wave, steps, issued, executed, given)
+
+
+def _path(wave: TracedWave) -> tuple[tuple[int, bool], ...]:
+    """Offset of each issue, and whether it was a vector instruction that EXEC 0 passed over."""
+    return tuple((issue.offset, issue.packet == "IMM" and issue.text.startswith("v_")) for issue in wave.issues)
 
 
 def _given(steps: Sequence[Step], wave: TracedWave) -> frozenset[int]:
@@ -134,12 +139,18 @@ class _Code:
             offset += instruction.size
         self._starts = [0, *accumulate(len(block.instructions) for block in kernel.blocks)]
 
-    def executed(self, offsets: Sequence[int]) -> tuple[list[Instruction], list[bool]]:
-        """The instructions that a wave went through, silent ones filled in, and which branches it took."""
+    def executed(self, path: Sequence[tuple[int, bool]]) -> tuple[list[Instruction], list[bool], set[int]]:
+        """The instructions that a wave went through, silent ones filled in, which branches it took, which it skipped.
+
+        `path`: offset of each issue and whether EXEC 0 passed it over.
+        """
         code: list[Instruction] = []
         taken: list[bool] = []
-        issued = [self._places[offset] for offset in offsets]
-        for here, following in pairwise([*issued, -1]):
+        skipped: set[int] = set()
+        issued = [self._places[offset] for offset, _ in path]
+        for (here, following), (_, passed) in zip(pairwise([*issued, -1]), path, strict=True):
+            if passed:
+                skipped.add(len(code))
             code.append(self.kernel.instructions[here])
             straight = here < following and self._silent(here + 1, following)
             taken.append(following >= 0 and not straight)
@@ -147,7 +158,7 @@ class _Code:
             between = range(start, following) if self._silent(start, following) else range(0)
             code += [self.kernel.instructions[place] for place in between]
             taken += [False] * len(between)
-        return code, taken
+        return code, taken, skipped
 
     def _silent(self, start: int, end: int) -> bool:
         return all(each.mnemonic in NO_PACKET for each in self.kernel.instructions[start:end])

@@ -16,7 +16,7 @@ Results of memory instructions are no links: the hardware does not wait for them
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -78,6 +78,7 @@ class Step:
 
     `places`, `passes`, `to_pipe`: see Profile and operand_pipe; `keeps_wave`: its wave stops while the queue is full.
     `after_trans`: cycles from the end of a transcendental to its execution.
+    `unlimited`: any number of waves may issue it in a cycle.
     `held`: whether anything but the units can delay its issue. `entry`: cycles more behind an instruction
     that is no immediate. `gap`: cycles from its issue to the wave's next.
     """
@@ -95,6 +96,7 @@ class Step:
     vector_writes: tuple[int, ...]
     occupancy: int
     hold: int
+    unlimited: bool
     shared_port: int
     shared_hold: int
     places: int
@@ -142,16 +144,22 @@ class _Place:
 
 
 def schedule(
-    machine: Machine, stretches: Iterable[tuple[Sequence[Instruction], Sequence[bool], bool]]
+    machine: Machine,
+    stretches: Iterable[tuple[Sequence[Instruction], Sequence[bool], bool]],
+    skipped: Collection[int] = (),
 ) -> list[list[Step]]:
-    """Steps for each stretch (instructions, whether each one's branch is taken, whether it repeats)."""
-    linker = _Linker(machine)
+    """Steps for each stretch (instructions, whether each one's branch is taken, whether it repeats).
+
+    `skipped`: places in each stretch of vector instructions that are passed over, EXEC being 0.
+    """
+    linker = _Linker(machine, skipped)
     return [linker.stretch(instructions, taken, repeats) for instructions, taken, repeats in stretches]
 
 
 class _Linker:
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, skipped: Collection[int]) -> None:
         self._machine = machine
+        self._skipped = skipped
         self._writer: dict[int, int] = {}
         self._places: list[_Place] = []
         self._pending: dict[int, list[Recent]] = {}
@@ -162,8 +170,10 @@ class _Linker:
 
     def stretch(self, instructions: Sequence[Instruction], taken: Sequence[bool], repeats: bool) -> list[Step]:
         first = len(self._places)
-        for instruction, goes in zip(instructions, taken, strict=True):
+        for number, (instruction, goes) in enumerate(zip(instructions, taken, strict=True)):
             profile = self._machine.profile(instruction.decoded)
+            if number in self._skipped:
+                profile = self._machine.skipped(instruction.decoded)
             if profile.delays is not None:
                 self._announce(profile.delays)
             elif instruction.mnemonic != "s_delay_alu":
@@ -230,7 +240,12 @@ class _Order:
             Port.LDS: cost("lds_after_valu_execute", "lds after valu"),
             Port.END: cost("end_after_valu_execute", "end after valu"),
         }
-        self._memory_read = cost("vmem_sources_read", "vmem reads source")
+        self._source_read = {
+            Port.VMEM: cost("vmem_sources_read", "vmem reads source"),
+            Port.LDS: cost("lds_sources_read", "lds reads source"),
+        }
+        self._after_lds = cost("vmem_after_lds_execute", "vmem after lds")
+        self._lds: tuple[int, Cost] | None = None
         self._scalar_before_write = cost("salu_before_valu_scalar_write", "valu scalar result after salu")
         self._vector_read = cost("valu_reads_sgpr", "valu reads source")
         self._latest: dict[Port, int] = {}
@@ -244,6 +259,8 @@ class _Order:
         after_vector = self._after_vector.get(profile.port)
         if after_vector is not None and Port.VALU in self._latest:
             yield Link(self._latest[Port.VALU], *after_vector)
+        if profile.port is Port.VMEM and self._lds is not None:
+            yield Link(self._lds[0], *self._lds[1])
         if profile.waits_for_memory_read and self._memory is not None:
             yield Link(self._memory[0], *self._memory[1])
         if profile.port in _VECTOR_PORTS:
@@ -269,11 +286,21 @@ class _Order:
             self._scalar_busy = profile.occupancy.cycles
             for unit in profile.writes:
                 self._scalar_readers.pop(unit, None)
-        elif profile.port is Port.VMEM and self._memory_read is not None:
-            read = Cost(self._memory_read.cycles + profile.occupancy.cycles, self._memory_read.cause)
-            self._memory = (slot, read)
-            for unit in profile.reads:
-                self._memory_readers.setdefault(unit, []).append((slot, read))
+        else:
+            self._read_later(slot, profile)
+
+    def _read_later(self, slot: int, profile: Profile) -> None:
+        """A memory instruction's registers are read when it executes, one a cycle."""
+        read = self._source_read.get(profile.port)
+        if read is None:
+            return
+        busy = profile.occupancy.cycles
+        for unit in profile.reads:
+            self._memory_readers.setdefault(unit, []).append((slot, Cost(read.cycles + busy, read.cause)))
+        if profile.port is Port.VMEM:
+            self._memory = (slot, Cost(read.cycles + busy, read.cause))
+        elif self._after_lds is not None:
+            self._lds = (slot, Cost(self._after_lds.cycles + busy, self._after_lds.cause))
 
 
 class _Drains:
@@ -363,6 +390,7 @@ class _Rules:
             after = self._afters[profile] = self._after(profile)
             self._histories[profile] = self._history(profile)
         queue = machine.queues.get(profile.stream)
+        unlimited = profile.port is Port.IMMEDIATE
         return Step(
             slot=slot,
             id=place.instruction.id,
@@ -375,8 +403,9 @@ class _Rules:
             to_stamp=_to_stamp(profile),
             gathered=profile.gathered,
             vector_writes=profile.vector_writes,
-            occupancy=profile.occupancy.cycles,
-            hold=profile.hold or machine.interval,
+            occupancy=0 if unlimited else profile.occupancy.cycles,
+            hold=0 if unlimited else profile.hold or machine.interval,
+            unlimited=unlimited,
             shared_port=int(profile.shared_port) if profile.shared_port is not None else -1,
             shared_hold=profile.shared_hold,
             places=profile.places,

@@ -151,6 +151,7 @@ class Simulator:
         self._port_owner: list[int] = [-1] * _PORTS
         self._in_line: list[list[int]] = [[] for _ in range(_PORTS + 1)]
         self._first_in_line: list[int | None] = [None] * (_PORTS + 1)
+        self._passes_free = _LONG_AGO
         self._engine_free = [_LONG_AGO] * _PORTS
         self._engine_owner: list[tuple[int, Cause] | None] = [None] * _PORTS
         self._path_free: dict[int, int] = {}
@@ -184,7 +185,7 @@ class Simulator:
             wave = self.waves[number]
             step = self.logs[wave.stretch].steps[wave.place]
             own = self._earliest(wave, step)
-            shared = None if step.silent else self._contended(step, own.time)
+            shared = None if step.unlimited else self._contended(step, own.time)
             time = shared.time if shared is not None else own.time
             if time > key and ready and ready[0] < (time, number):
                 self._put_back(wave, time, self._line_for(step, time) if shared is not None else -1)
@@ -200,7 +201,7 @@ class Simulator:
         """Where a wave waits whose instruction is held up until `time`: at its port, or for the place behind an
         instruction of several passes.
         """
-        behind = _TRANS in (step.port, step.shared_port) and self._port_free[_TRANS] == time
+        behind = _TRANS in (step.port, step.shared_port) and self._passes_free == time
         return _BEHIND_PASSES if behind else step.port
 
     def _put_back(self, wave: Wave, time: int, line: int) -> None:
@@ -342,7 +343,7 @@ class Simulator:
             _book(wave, (slot, own.culprit, own.cause), stall)
         if shared is not None:
             _book(wave, (slot, shared.culprit, shared.cause or step.issue_busy), time - own.time)
-        if step.extra:
+        if step.extra and (wave.given is None or slot not in wave.given):
             _book(wave, (slot, slot, step.extra_cause), step.extra)
             time += step.extra
         if self.observe is not None:
@@ -382,10 +383,11 @@ class Simulator:
         assert step.queue is not None
         entries, back = self._queues[step.stream], step.queue.depth + 2 - step.places
         if len(entries) >= back and entries[-back][0] >= time:
-            free = entries[-back][0] + 1
-            for port in (step.port, step.shared_port):
-                if port != _VALU or step.port == _VALU:
-                    self._port_free[port] = max(self._port_free[port], free)
+            free = entries[-back][0] + (step.port == _TRANS)
+            if free > self._port_free[_TRANS]:
+                self._port_free[_TRANS] = self._passes_free = free
+            if step.port == _VALU:
+                self._port_free[_VALU] = max(self._port_free[_VALU], free + 1)
 
     def _keep_wave(self, wave: Wave, step: Step) -> None:
         """The wave of an instruction that took the last place in a queue stops until one is free."""
@@ -481,7 +483,7 @@ class Simulator:
     def _release(self, wave: Wave, key: tuple[int, int], step: Step) -> None:
         assert step.barrier_gap is not None
         freed = self._arrived[key][1] + step.barrier_gap.cycles
-        if freed > wave.next:
+        if freed > wave.next and wave.given is None:
             wave.next, wave.next_cause = freed, step.barrier_gap.cause
 
 

@@ -13,9 +13,10 @@ from typing import Any
 
 from asmevo.analysis.windows import Cost
 from asmevo.program.kernel import Kernel
-from asmevo.timing.estimate import Estimate, Memory, estimate, machine_for
+from asmevo.timing.estimate import Estimate, estimate
 from asmevo.timing.machine import Port
 from asmevo.timing.path import TripCounts
+from asmevo.timing.scenarios import Memory, machine_for
 from asmevo.timing.schedule import Step
 from asmevo.timing.simulator import Bound, Wave
 

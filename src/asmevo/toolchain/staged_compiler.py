@@ -19,6 +19,10 @@ from asmevo.toolchain.errors import CompilationError, ToolchainMissingError
 
 SCHEDULER = "machine-scheduler"
 """The pass that orders instructions before registers are allocated."""
+AFTER_SCHEDULER = "si-wqm"
+"""The pass that follows it (GCNPassConfig::addOptimizedRegAlloc hangs it and others on the scheduler)."""
+WITHOUT_SCHEDULER = "-enable-misched=0"
+"""Lets that pass do nothing."""
 
 _VERSIONS = (22, 24, 23, 21, 20, 19)
 _SECONDS = 300.0

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
 from functools import cached_property
 
-from asmevo.analysis.liveness import Liveness
+from asmevo.analysis.liveness import Liveness, LiveState
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Block, Kernel
 from asmevo.program.registers import units_of
@@ -74,9 +74,9 @@ class BlockIndex:
         index = bisect_right(writers, place)
         return writers[index] if index < len(writers) else None
 
-    def live_behind(self, place: int) -> int:
-        """Units that may be read behind an instruction, in any lane."""
-        return self._live_before[place + 1]
+    def needed_behind(self, place: int) -> int:
+        """Units that an instruction at a place may not overwrite: scalar ones, and vector ones in lanes of EXEC."""
+        return self._states[place + 1].current
 
     def zeros(self, place: int, unit: int) -> int:
         """The bits that are certainly 0 in what a place reads of a unit."""
@@ -88,8 +88,8 @@ class BlockIndex:
         return self._liveness.live_out(self.block.index)
 
     @cached_property
-    def _live_before(self) -> list[int]:
-        return [state.any_lane for state in self._liveness.states(self.block.index)]
+    def _states(self) -> list[LiveState]:
+        return self._liveness.states(self.block.index)
 
     @cached_property
     def named(self) -> int:

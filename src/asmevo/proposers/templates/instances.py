@@ -195,7 +195,8 @@ def _instance(template: CompiledTemplate, binding: Binding) -> Instance | None:
         return None
     lines = [each.text for each in old] + _readers(template, binding)
     prologue = _prologue(template, binding)
-    before = _kernel(template.context, [*prologue, *lines, *_overwriting(_written(old) ^ _written(new), spare)])
+    unlike = (_written(old) ^ _written(new) | template.lost & _written(old)) & ~template.restored
+    before = _kernel(template.context, [*prologue, *lines, *_overwriting(unlike, spare)])
     if before is None:
         return None
     liveness = Liveness(before)
@@ -226,12 +227,18 @@ def _readers(template: CompiledTemplate, binding: Binding) -> list[str]:
     """Instructions that read what `instead` exchanges."""
     if template.instead is None:
         return []
-    was, _ = template.instead
+    was, now = template.instead
     bound = binding.bound[was.name]
-    text = hex(bound.number) if bound.number is not None else bound.text
-    if bound.span is not None and bound.span.file is RegisterFile.SGPR:
-        return [f"s_xor_b32 s90, s91, {text}", f"v_xor_b32 v90, {text}, v91"]
-    return [f"v_xor_b32 v90, {text}, v91", f"v_fma_f32 v92, v93, v94, -{text}"][: 2 if bound.number is None else 1]
+    if bound.number is not None:
+        number = hex(bound.number)
+        scalar = binding.bound[now.name].text.startswith("s")
+        return [f"v_xor_b32 v90, {number}, v91"] + ([f"s_xor_b32 s90, s91, {number}"] if scalar else [])
+    readers = [f"v_xor_b32 v90, {bound.text}, v91"]
+    if bound.text.startswith("s"):
+        readers.append(f"s_xor_b32 s90, s91, {bound.text}")
+    elif not now.is_number:
+        readers.append(f"v_fma_f32 v92, v93, v94, -{bound.text}")
+    return readers
 
 
 def _prologue(template: CompiledTemplate, binding: Binding) -> list[str]:

@@ -10,7 +10,7 @@ computed (`expressions`). `$name` is any source; in front of the `$` stands what
     v$x     a vector register       s$x     a scalar one (not vcc)    a$x   an accumulation register
     v2$x    so many of them         n$x     a number                  m$x   one bit a lane: scalar registers or vcc
 
-`v$x.0`, `v$x.1` are neighbours in `v2$x`. A minus in front is the sign that the operand itself carries. Behind the
+`v$x.0`, `v$x.1` are neighbours in `v2$x`, `v2$x.2` the upper half of `v4$x`. A minus in front is the sign that the operand itself carries. Behind the
 operands stand modifiers; one with a number may be left out where it is 0, and `...` is whatever else stands there,
 the same in all instructions with `...`. `vcc`, `exec` and `{wave}` mean what the wave size makes of them.
 """
@@ -27,7 +27,7 @@ from asmevo.proposers.templates.expressions import Expression, ExpressionError, 
 REST = "..."
 _MNEMONIC = re.compile(r"[a-z][a-z0-9_]*")
 _VARIABLE = re.compile(r"(?P<minus>-?)(?P<kind>[vsanm]?)(?P<width>\d*)\$(?P<name>[a-z][a-z0-9_]*)(?:\.(?P<index>\d))?")
-_WORD = re.compile(r"-?[A-Za-z0-9_.\[\]:]+")
+_WORD = re.compile(r"-?[A-Za-z0-9_.\[\]:,]+")
 _MODIFIER = re.compile(r"(?P<name>[a-z][a-z0-9_]*)(?::(?P<value>.+))?")
 _WIDEST = 32  # registers of one operand
 _MOST_ORDERS = 6
@@ -42,8 +42,8 @@ class PatternError(ValueError):
 class Slot:
     """One operand: a variable (`name`), a word (`text`) or a computed number (`expression`).
 
-    `kind` is one of v s a n m or nothing, `width` counts 32-bit registers, `index` is the place of one register in
-    the variable's `width`.
+    `kind` is one of v s a n m or nothing, `width` counts 32-bit registers, `index` is where they begin in a variable
+    that has more.
     """
 
     kind: str = _ANY
@@ -135,10 +135,10 @@ def _for_wave(text: str, wave_size: int) -> str:
 
 
 def _split(text: str, separator: str) -> list[str]:
-    """Parts of a text between separators that stand outside of parentheses."""
+    """Parts of a text between separators that stand outside of parentheses and brackets."""
     parts, depth = [""], 0
     for character in text:
-        depth += {"(": 1, ")": -1}.get(character, 0)
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(character, 0)
         if character == separator and depth == 0:
             parts.append("")
         else:

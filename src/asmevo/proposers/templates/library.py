@@ -13,6 +13,7 @@ from pathlib import Path
 
 from asmevo.checks.documents import DocumentError, line_of, read_document
 from asmevo.program.decode import DecodingContext
+from asmevo.program.registers import NAMED_SPANS
 from asmevo.proposers.templates.expressions import Expression, parse_expression
 from asmevo.proposers.templates.language import Line, Slot, parse_line
 from asmevo.proposers.templates.model import TemplateDocument, TemplateEntry, parsed, variables
@@ -77,6 +78,42 @@ class CompiledTemplate:
     after: tuple[CompiledLine, ...]
     variables: dict[str, Slot]
     instead: tuple[Slot, Slot] | None
+
+    @cached_property
+    def lost(self) -> int:
+        """Units that both sides write, but not alike."""
+        return self._units(self.template.entry.loses)
+
+    @cached_property
+    def restored(self) -> int:
+        """Units that are behind the pattern what they were in front of it."""
+        return self._units(self.template.entry.restores)
+
+    def _units(self, names: tuple[str, ...]) -> int:
+        mask = 0
+        for name in names:
+            mask |= NAMED_SPANS[name].mask
+        return mask
+
+    @cached_property
+    def sources(self) -> tuple[dict[tuple[str, int], int], ...]:
+        """For each line of the pattern, where its variables come from: (name, index) to the line that writes it.
+
+        What is not there comes from outside.
+        """
+        written: dict[tuple[str, int], int] = {}
+        found = []
+        for number, each in enumerate(self.before):
+            found.append(dict(written))
+            written |= {key: number for slot in each.defined for key in self.words(slot)}
+        return tuple(found)
+
+    def words(self, slot: Slot) -> list[tuple[str, int]]:
+        """The 32-bit registers that an operand names, as (variable, index)."""
+        if not slot.name or slot.is_number:
+            return []
+        width = self.context.wave_size // 32 if slot.is_mask else slot.width
+        return [(slot.name, (slot.index or 0) + each) for each in range(width)]
 
     @property
     def fresh(self) -> tuple[Slot, ...]:

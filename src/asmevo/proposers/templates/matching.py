@@ -65,7 +65,7 @@ def find_matches(template: CompiledTemplate, index: BlockIndex) -> Iterator[Matc
     seen: set[tuple[int, ...]] = set()
     for places, binding in _Search(template, index).run():
         key = tuple(sorted(places))
-        if key in seen or len(seen) >= _MOST_MATCHES or not _flows(index, places):
+        if key in seen or len(seen) >= _MOST_MATCHES or not _flows(template, index, places, binding):
             continue
         seen.add(key)
         yield Match(template, places, binding)
@@ -129,18 +129,42 @@ class _Search:
         return any(each.name == slot.name and each.index in (None, slot.index) for each in compiled.read)
 
 
-def _flows(index: BlockIndex, places: tuple[int, ...]) -> bool:
-    """Whether what each instruction reads comes from where the pattern says."""
-    matched = set(places)
+def _flows(template: CompiledTemplate, index: BlockIndex, places: tuple[int, ...], binding: Binding) -> bool:
+    """Whether what each instruction reads comes from where the pattern says.
+
+    Operands that are variables come from the line that writes the variable; what else is read, implicit registers
+    above all, from the nearest line that writes the register.
+    """
     for number, place in enumerate(places):
+        wanted = _wanted(template, number, binding)
+        if wanted is None:
+            return False
         for unit in units_of(index.code[place].reads):
-            wanted = next(
-                (each for each in reversed(places[:number]) if index.code[each].writes >> unit & 1), None
-            )
+            if unit in wanted:
+                source = wanted[unit]
+            else:
+                writers = (line for line in range(number - 1, -1, -1) if index.code[places[line]].writes >> unit & 1)
+                source = next(writers, None)
             actual = index.reaching(place, unit)
-            if actual != wanted if wanted is not None else actual in matched:
+            if actual != places[source] if source is not None else actual in places:
                 return False
     return True
+
+
+def _wanted(template: CompiledTemplate, number: int, binding: Binding) -> dict[int, int | None] | None:
+    """For each unit that a line reads as a variable the line that writes it; None for outside.
+
+    None for all if one register would have to hold two variables.
+    """
+    found: dict[int, int | None] = {}
+    sources = template.sources[number]
+    for slot in template.before[number].read:
+        for name, place in template.words(slot):
+            span = binding.bound[name].span
+            source = sources.get((name, place))
+            if span is not None and found.setdefault(span.base_unit + place, source) != source:
+                return None
+    return found
 
 
 def unified(line: Line, order: tuple[Slot, ...], instruction: Instruction, binding: Binding) -> Binding | None:
@@ -198,10 +222,12 @@ def _bound(slot: Slot, operand: Operand, text: str, instruction: Instruction) ->
         return Bound(text, span) if fits and kind_fits else None
     if span.file is not _FILES[slot.kind]:
         return None
+    if span.count != slot.width:
+        return None
     if slot.index is None:
-        return Bound(text, span) if span.count == slot.width else None
+        return Bound(text, span)
     first = span.first - slot.index
-    return Bound("", RegisterSpan(span.file, first)) if span.count == 1 and first >= 0 else None
+    return Bound("", RegisterSpan(span.file, first)) if first >= 0 else None
 
 
 def number_of(operand: Operand, instruction: Instruction) -> int | None:

@@ -60,6 +60,12 @@ class TemplateEntry(_Model):
         max_length=1,
         description="`{was: is}`: every later reader of this operand in the block reads the other one instead.",
     )
+    loses: tuple[Literal["scc", "vcc"], ...] = Field(
+        default=(), description="Registers that both sides write, but not alike: they must be dead behind."
+    )
+    restores: tuple[Literal["exec"], ...] = Field(
+        default=(), description="Registers that the pattern changes and leaves as it found them."
+    )
     where: tuple[Words, ...] = Field(default=(), description="Conditions, all of which must hold.")
     examples: dict[str, tuple[int, ...]] = Field(
         default_factory=dict, description="Numbers to prove it with, by variable; by default some of all sizes."
@@ -150,7 +156,7 @@ def variables(lines: Iterable[Line]) -> dict[str, Slot]:
 
 
 def _joined(one: Slot | None, other: Slot) -> Slot:
-    width = max(other.width, (other.index or 0) + 1)
+    width = other.width + (other.index or 0)
     if one is not None:
         if one.kind and other.kind and one.kind != other.kind:
             raise PatternError(f"${one.name} is {one.kind}$ in one place and {other.kind}$ in another")

@@ -31,7 +31,7 @@ from asmevo.proposers.templates.substitution import substituted
 from asmevo.proposers.templates.writing import encoded, part_of, written
 
 _FILES = {"v": RegisterFile.VGPR, "s": RegisterFile.SGPR, "a": RegisterFile.AGPR}
-_OF_THE_WAVE = EXEC_MASK | MODE_MASK  # what every instruction may read without the pattern's saying so
+_OF_THE_WAVE = EXEC_MASK | MODE_MASK
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def _with_fresh(match: Match, index: BlockIndex) -> Binding | None:
         return match.binding
     bound, taken = dict(match.binding.bound), 0
     for place in match.places:
-        taken |= index.live_behind(place) | index.code[place].reads | index.code[place].writes
+        taken |= index.needed_behind(place) | index.code[place].reads | index.code[place].writes
     for slot in fresh:
         found = _free(slot, taken, index, match.template.context.wave_size)
         if found is None:
@@ -165,6 +165,7 @@ def _units(slot: Slot, binding: Binding) -> range:
 def _fits(match: Match, new: tuple[Decoded, ...], at: int, changed: dict[int, Decoded], index: BlockIndex) -> bool:
     places = match.places
     reads, writes = _effects(new)
+    lost, restored = match.template.lost, match.template.restored
     if not _inputs_are_there(places, reads, at, index):
         return False
     final = {unit: place for place in places for unit in units_of(index.code[place].writes)}
@@ -172,7 +173,9 @@ def _fits(match: Match, new: tuple[Decoded, ...], at: int, changed: dict[int, De
         between = [each for each in range(min(place, at) + 1, max(place, at)) if each not in places]
         kept = 0
         for unit in units_of(index.code[place].writes):
-            if final[unit] == place and writes >> unit & 1:
+            if final[unit] == place and restored >> unit & 1:
+                continue
+            if final[unit] == place and (writes & ~lost) >> unit & 1:
                 kept |= 1 << unit
             elif index.survives(place, unit) or not {*places, *changed}.issuperset(index.uses(place, unit)):
                 return False
@@ -183,8 +186,8 @@ def _fits(match: Match, new: tuple[Decoded, ...], at: int, changed: dict[int, De
                 return False
             if effect.conflict(memory_effect(instruction.decoded)) is not None:
                 return False
-    beyond = writes & ~_written(places, index)
-    return not beyond & index.live_behind(at)
+    beyond = writes & (~_written(places, index) | lost)
+    return not beyond & index.needed_behind(at)
 
 
 def _effects(new: tuple[Decoded, ...]) -> tuple[int, int]:
@@ -204,14 +207,15 @@ def _written(places: tuple[int, ...], index: BlockIndex) -> int:
 
 
 def _inputs_are_there(places: tuple[int, ...], reads: int, at: int, index: BlockIndex) -> bool:
-    """Whether each unit holds at a place what the matched instructions read of it."""
+    """Whether each unit holds at a place what the matched instructions read of it.
+
+    What only the replacement reads (the other half of a pair, the lanes that a copy left alone) is for the proof.
+    """
     matched = set(places)
     for unit in units_of(reads):
         here = index.reaching(at, unit, matched)
         readers = [place for place in places if index.code[place].reads >> unit & 1]
         sources = {index.reaching(place, unit) for place in readers} - matched
-        if not sources and not _OF_THE_WAVE >> unit & 1:
-            return False
         if any(source != here for source in sources):
             return False
     return True

@@ -69,7 +69,7 @@ def part_of(slot: Slot, bound: Bound) -> RegisterSpan:
     if bound.span is None:
         raise NoValueError
     first = bound.span.first + (slot.index or 0)
-    found = span(bound.span.file, first, 1 if slot.index is not None else slot.width)
+    found = span(bound.span.file, first, slot.width)
     if found is None:
         raise NoValueError
     return found

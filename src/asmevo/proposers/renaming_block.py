@@ -1,0 +1,360 @@
+"""A block whose local values have no registers yet, and finding registers for them in a new order.
+
+After register allocation most of a block's order is bound by registers that are used again, not by values. Here
+every value that lives and dies in the block (`live_ranges`) is taken off its register and gets a virtual one of its
+own, so that a dependence graph shows what the values ask for. A proposer chooses an order; then registers are
+dealt out again: what is not local stays where it is, and each bundle of local ranges gets, in the order in which
+they begin, a place that is free from begin to end and keeps the rules that the proposer asks for (banks of dual
+instructions). The result is text for every instruction whose registers changed, which LLVM encodes.
+
+Time. A slot is what issues together, one instruction or the halves of a dual one. Each slot has two moments, reading
+and writing. A range that a plain ALU instruction begins starts at the moment of writing, so that it may take
+the register of a source that ends there; results of wider or slower instructions start at the moment of reading, as
+hardware may write part of them before the last source is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from asmevo.analysis.live_ranges import BlockRanges, LiveRange
+from asmevo.analysis.liveness import LiveState
+from asmevo.analysis.pressure import allocation, register_use
+from asmevo.program.instruction import Decoded, Instruction
+from asmevo.program.instruction_text import encode_all
+from asmevo.program.kernel import Block, Kernel
+from asmevo.program.registers import UNIT_COUNT, VGPR_MASK, RegisterFile, RegisterSpan, units_of
+from asmevo.program.renaming import register_operands, renamed_text
+
+_PLAIN = frozenset({"valu", "salu"})
+_ALIGNMENT = 2
+"""Registers of an operand of several keep their place modulo this, as targets that align operands ask for it."""
+_HALVES_REACH = 128
+"""VGPRs whose 16-bit halves the short encodings can name."""
+_TRIES = 6
+
+Slot = tuple[int, ...]
+"""Places of the instructions that issue together."""
+
+
+@dataclass(slots=True, eq=False)
+class Bundle:
+    """Local ranges that keep their distances: unit of a member = `base` + its distance. `below` bounds the units."""
+
+    base: int
+    width: int
+    members: list[LiveRange]
+    modulus: int
+    below: int
+
+    def shift(self, member: LiveRange) -> int:
+        """Distance of a member from the base."""
+        return member.unit - self.base
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Two ranges (or fixed units) whose registers must differ in the bits of `mask`; `pair` says for which slot."""
+
+    first: LiveRange
+    second: LiveRange
+    mask: int
+    pair: Slot
+
+
+@dataclass(slots=True)
+class Dealt:
+    """Registers found: the new base of each bundle by id; or what stood in the way."""
+
+    bases: dict[int, int] = field(default_factory=dict)
+    failed: Bundle | None = None
+
+
+def vgpr_room(kernel: Kernel) -> int:
+    """How many VGPRs a kernel may name without another allocation; of a function, what it names."""
+    named = register_use(kernel).vgprs
+    if kernel.descriptor is None:
+        return named
+    given = allocation(kernel.target, kernel.wave_size, kernel.descriptor).vgprs
+    return max(named, min(given, kernel.target.vgpr.max_addressable.value))
+
+
+def joined_blocks(kernel: Kernel, changed: Mapping[int, Block]) -> tuple[Block, ...]:
+    """The kernel's blocks with several changed apart from each other; new instructions get ids of their own."""
+    next_id = 1 + max(instruction.id for instruction in kernel.instructions)
+    blocks = []
+    for block in kernel.blocks:
+        instructions = []
+        for instruction in changed.get(block.index, block).instructions:
+            if instruction.id not in kernel.by_id:
+                instruction = replace(instruction, id=next_id)
+                next_id += 1
+            instructions.append(instruction)
+        blocks.append(replace(block, instructions=tuple(instructions)) if block.index in changed else block)
+    return tuple(blocks)
+
+
+class RenamedBlock:
+    """The body of a block (instructions without marks) with its ranges; made once, used for many orders."""
+
+    def __init__(self, index: int, body: Sequence[Instruction], states: Sequence[LiveState], kernel: Kernel) -> None:
+        self.body = tuple(body)
+        self.kernel = kernel
+        self.room = vgpr_room(kernel)
+        self.ranges = BlockRanges(index, self.body, states)
+        self.bundle_of: dict[int, Bundle] = {}
+        self.bundles = self._bundles()
+        touched = 0
+        for each in self.ranges.ranges:
+            touched |= 1 << each.unit
+        self.always = (states[0].any_lane | states[-1].any_lane) & VGPR_MASK & ~touched
+        self._virtual = self._virtual_units()
+        self.virtual = tuple(self._detached(place) for place in range(len(self.body)))
+
+    # --- bundles --------------------------------------------------------------------------------------------
+
+    def _bundles(self) -> list[Bundle]:
+        groups: dict[int, list[LiveRange]] = {id(each): [each] for each in self.ranges.ranges}
+        wide: dict[int, int] = {}
+        halves: set[int] = set()
+        for (place, number), touched in (*self.ranges.of_read.items(), *self.ranges.of_write.items()):
+            first = touched[0]
+            for other in touched[1:]:
+                _merge(groups, first, other)
+            if len(touched) > 1:
+                wide[id(first)] = len(touched)
+            if self.body[place].decoded.operands[number].half:
+                halves.add(id(first))
+        found = []
+        for members in {id(group): group for group in groups.values()}.values():
+            if not all(each.is_local and 1 << each.unit & VGPR_MASK for each in members):
+                continue
+            base = min(each.unit for each in members)
+            width = max(each.unit for each in members) - base + 1
+            modulus = _ALIGNMENT if any(id(each) in wide for each in members) else 1
+            reach = _HALVES_REACH if any(id(each) in halves for each in members) else self.room
+            bundle = Bundle(base, width, members, modulus, min(reach, self.room))
+            found.append(bundle)
+            self.bundle_of.update({id(each): bundle for each in members})
+        return found
+
+    # --- virtual registers ----------------------------------------------------------------------------------
+
+    def _virtual_units(self) -> dict[int, int]:
+        """A unit beyond all real ones for each register of a bundle; its values there keep their order."""
+        found: dict[int, int] = {}
+        first = UNIT_COUNT
+        for bundle in self.bundles:
+            found.update({id(each): first + bundle.shift(each) for each in bundle.members})
+            first += bundle.width
+        return found
+
+    def _detached(self, place: int) -> Instruction:
+        """The instruction with virtual registers in what it reads and writes; its encoding is the old one."""
+        instruction = self.body[place]
+        decoded = instruction.decoded
+        numbers = register_operands(decoded)
+        if not any(self._is_free(touched) for number in numbers for touched in self._touching(place, number)):
+            return instruction
+        reads, writes = decoded.reads, decoded.writes
+        for number in numbers:
+            span = decoded.operands[number].registers
+            assert span is not None
+            if decoded.operands[number].read:
+                reads &= ~span.mask
+            if decoded.operands[number].written:
+                writes &= ~span.mask
+        for number in numbers:
+            for each in self.ranges.of_read.get((place, number), ()):
+                reads |= 1 << self._virtual.get(id(each), each.unit)
+            for each in self.ranges.of_write.get((place, number), ()):
+                writes |= 1 << self._virtual.get(id(each), each.unit)
+        return replace(instruction, decoded=replace(decoded, reads=reads, writes=writes))
+
+    def _touching(self, place: int, number: int) -> Iterable[list[LiveRange]]:
+        for table in (self.ranges.of_read, self.ranges.of_write):
+            if (place, number) in table:
+                yield table[place, number]
+
+    def _is_free(self, touched: list[LiveRange]) -> bool:
+        return id(touched[0]) in self.bundle_of
+
+    # --- dealing out ----------------------------------------------------------------------------------------
+
+    def deal(self, order: Sequence[Slot], rules: Sequence[Apart] = ()) -> Dealt:
+        """Registers for every bundle in an order of slots; `failed` names a bundle that found no place.
+
+        A bundle that found none is served first the next time.
+        """
+        ruled: dict[int, list[Apart]] = {}
+        for rule in rules:
+            for owner in {id(self.bundle_of.get(id(each))) for each in (rule.first, rule.second)}:
+                ruled.setdefault(owner, []).append(rule)
+        empty = _Board(self, order)
+        urgent: list[Bundle] = []
+        for _ in range(_TRIES):
+            dealt = self._deal_once(empty.copy(), ruled, urgent)
+            if dealt.failed is None or dealt.failed in urgent:
+                break
+            urgent.append(dealt.failed)
+        return dealt
+
+    def _deal_once(self, board: _Board, ruled: Mapping[int, list[Apart]], urgent: list[Bundle]) -> Dealt:
+        dealt = Dealt()
+        for bundle, masks in board.requests(urgent):
+            mine = ruled.get(id(bundle), [])
+            base = board.place(bundle, masks, partial(self._keeps, mine, bundle, dealt))
+            if base is None:
+                dealt.failed = bundle
+                return dealt
+            dealt.bases[id(bundle)] = base
+        return dealt
+
+    def _keeps(self, rules: Iterable[Apart], bundle: Bundle, dealt: Dealt, base: int) -> bool:
+        """Whether a bundle at `base` keeps its rules, as far as the other sides have their places."""
+        for rule in rules:
+            units = [self._unit(each, bundle, base, dealt) for each in (rule.first, rule.second)]
+            if units[0] is not None and units[1] is not None and not (units[0] ^ units[1]) & rule.mask:
+                return False
+        return True
+
+    def _unit(self, each: LiveRange, bundle: Bundle, base: int, dealt: Dealt) -> int | None:
+        owner = self.bundle_of.get(id(each))
+        if owner is None:
+            return each.unit
+        at = base if owner is bundle else dealt.bases.get(id(owner))
+        return None if at is None else at + owner.shift(each)
+
+    def unit(self, each: LiveRange, dealt: Dealt) -> int:
+        """Where a range is after dealing."""
+        owner = self.bundle_of.get(id(each))
+        return each.unit if owner is None else dealt.bases[id(owner)] + owner.shift(each)
+
+    def texts(self, dealt: Dealt) -> list[str]:
+        """The text of every instruction with its new registers. Raises EditError where one cannot be renamed."""
+        return [self._text(place, dealt) for place in range(len(self.body))]
+
+    def _text(self, place: int, dealt: Dealt) -> str:
+        decoded = self.body[place].decoded
+        spans = {}
+        for number in register_operands(decoded):
+            present = decoded.operands[number].registers
+            assert present is not None
+            touched = next(iter(self._touching(place, number)))
+            if id(touched[0]) in self.bundle_of:
+                first = self.unit(touched[0], dealt)
+                spans[number] = RegisterSpan(RegisterFile.VGPR, first, present.count)
+        changed = {number: span for number, span in spans.items() if span != decoded.operands[number].registers}
+        return renamed_text(decoded, changed) if changed else decoded.text
+
+    def renamed(self, dealt: Dealt) -> list[Instruction] | None:
+        """The body with new registers, in its old order; None where LLVM refuses an instruction."""
+        texts = self.texts(dealt)
+        changed = [n for n, (text, old) in enumerate(zip(texts, self.body, strict=True)) if text != old.decoded.text]
+        encoded = encode_all([texts[n] for n in changed], self.kernel.context)
+        body = list(self.body)
+        for place, found in zip(changed, encoded, strict=True):
+            if found is None or not _same_but_registers(found, body[place].decoded):
+                return None
+            body[place] = replace(body[place], decoded=found)
+        return body
+
+
+def _same_but_registers(new: Decoded, old: Decoded) -> bool:
+    return new.shape == old.shape or new.mnemonic == old.mnemonic
+
+
+def _merge(groups: dict[int, list[LiveRange]], one: LiveRange, other: LiveRange) -> None:
+    first, second = groups[id(one)], groups[id(other)]
+    if first is not second:
+        first += second
+        for each in second:
+            groups[id(each)] = first
+
+
+class _Board:
+    """Which unit is taken when: a set of moments (bits, two a slot) for each unit."""
+
+    def __init__(self, block: RenamedBlock, order: Sequence[Slot]) -> None:
+        self.block = block
+        self.time = {place: slot for slot, places in enumerate(order) for place in places}
+        self.end = 2 * len(order)
+        self.taken: dict[int, int] = dict.fromkeys(units_of(block.always), -1)
+        for each in block.ranges.ranges:
+            if id(each) not in block.bundle_of:
+                self.taken[each.unit] = self.taken.get(each.unit, 0) | self.moments(each)
+        self._requests = self._all_requests()
+
+    def copy(self) -> _Board:
+        """The same board, to be filled in another way."""
+        other = copy(self)
+        other.taken = dict(self.taken)
+        return other
+
+    def moments(self, each: LiveRange) -> int:
+        """The moments in which a range needs its register."""
+        times = [(self.time[access.place], access) for access in each.accesses]
+        first = 0
+        if not each.enters:
+            slot, access = min(times, key=lambda pair: pair[0])
+            first = 2 * slot + (0 if self._writes_early(access.place, access.operand) else 1)
+        last = self.end
+        if not each.leaves:
+            last = max((2 * slot + (1 if access.written else 0) for slot, access in times), default=first)
+        return (1 << (last + 1)) - (1 << first)
+
+    def _writes_early(self, place: int, number: int) -> bool:
+        decoded = self.block.body[place].decoded
+        span = decoded.operands[number].registers
+        return _PLAIN.isdisjoint(decoded.flags) or span is None or span.count > 1
+
+    def _all_requests(self) -> list[tuple[Bundle, list[tuple[int, int]]]]:
+        found: list[tuple[int, Bundle, list[tuple[int, int]]]] = []
+        for bundle in self.block.bundles:
+            masks = [(bundle.shift(each), self.moments(each)) for each in bundle.members]
+            start = min((mask & -mask).bit_length() - 1 for _, mask in masks)
+            found.append((start, bundle, masks))
+        found.sort(key=lambda request: (request[0], -request[1].width, request[1].base))
+        return [(bundle, masks) for _, bundle, masks in found]
+
+    def requests(self, urgent: list[Bundle]) -> list[tuple[Bundle, list[tuple[int, int]]]]:
+        """Bundles with (distance, moments) of each member: urgent ones, then in the order in which they begin."""
+        return sorted(self._requests, key=lambda request: request[0] not in urgent)
+
+    def place(self, bundle: Bundle, masks: list[tuple[int, int]], keeps: Callable[[int], bool]) -> int | None:
+        """A base at which all members are free and the rules are kept: the old one, else where least room is lost.
+
+        It is taken then.
+        """
+        last = bundle.below - bundle.width + 1
+        if bundle.base < last and self._is_free(bundle.base, masks) and keeps(bundle.base):
+            return self._take(bundle.base, masks)
+        bases = range(bundle.base % bundle.modulus, max(last, 0), bundle.modulus)
+        fitting = [base for base in bases if self._is_free(base, masks) and keeps(base)]
+        if not fitting:
+            return None
+        return self._take(min(fitting, key=lambda base: self._lost(base, masks)), masks)
+
+    def _is_free(self, base: int, masks: list[tuple[int, int]]) -> bool:
+        taken = self.taken
+        return all(not taken.get(base + distance, 0) & mask for distance, mask in masks)
+
+    def _take(self, base: int, masks: list[tuple[int, int]]) -> int:
+        for distance, mask in masks:
+            self.taken[base + distance] = self.taken.get(base + distance, 0) | mask
+        return base
+
+    def _lost(self, base: int, masks: list[tuple[int, int]]) -> int:
+        """Free moments around the members, up to the next ones taken."""
+        lost = 0
+        for distance, mask in masks:
+            taken = self.taken.get(base + distance, 0)
+            first, last = (mask & -mask).bit_length() - 1, mask.bit_length()
+            before = (taken & (1 << first) - 1).bit_length()
+            behind = taken >> last
+            until = (behind & -behind).bit_length() - 1 if behind else self.end - last
+            lost += first - before + until
+        return lost
