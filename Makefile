@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
 
-.PHONY: setup demo test test-long lint bench clean
+.PHONY: setup demo test test-long lint bench sched-deps sched-experiment clean
 
 setup: $(READY)
 
@@ -33,6 +33,17 @@ test-long: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/candidates.py
+
+# Scheduling inside the compiler (`asmevo sched`, experiments/) needs a stock LLVM 22 as programs.
+sched-deps:
+	@command -v llc-22 >/dev/null && command -v clang-22 >/dev/null \
+		|| { echo "llc-22 and clang-22 are needed: apt install llvm-22 clang-22 (https://apt.llvm.org)"; exit 2; }
+
+# Every table of docs/scheduling_experiment.md, anew.
+sched-experiment: $(READY) sched-deps
+	$(BIN)/python experiments/launches.py
+	$(BIN)/python experiments/measure.py --again
+	$(BIN)/python experiments/document.py
 
 clean:
 	rm -rf $(VENV) demo build dist

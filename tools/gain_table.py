@@ -24,6 +24,7 @@ import random
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -117,7 +118,11 @@ def main() -> None:
     wanted = [(*pair, portfolio) for portfolio in portfolios for pair in pairs(asked.targets, asked.kernels)]
     for key in wanted[part - 1 :: parts]:
         if key not in there:
-            row = make_row(*key, Budget.of(asked.budget))
+            try:
+                row = make_row(*key, Budget.of(asked.budget))
+            except Exception:  # a defect in one row must not end a sweep of hours; it is made again next time
+                print(" ".join(key), traceback.format_exc(), flush=True)
+                continue
             keep(asked.keep, row)
             print(" ".join(key), f"{100 * row.gain:.1f} %", f"{row.seconds:.0f} s", row.difference, flush=True)
 

@@ -58,7 +58,7 @@ def test_llvm_mca_is_asked_for_the_same_gaps(tmp_path: Path) -> None:
     ours, theirs = (sum(share["count"] for share in row[name].values()) for name in ("gaps", "mca"))
     assert ours == theirs > 1000
     assert row["mca_wave_time_error"] > row["wave_time_error"]
-    alone = runner.invoke(app, ["timing", "validate", str(TRACES / "gfx1100"), "--alone", "--json"])
+    alone = runner.invoke(app, ["timing", "validate", str(TRACES / "gfx1100"), "--no-mca", "--json"])
     assert all(each["mca"] is None for each in json.loads(alone.output))
     text = report.read_text()
     for heading in ("only test the model", "facts were fitted on", "By class", "Order of the waves", "Ranking"):
@@ -70,7 +70,7 @@ def test_llvm_mca_is_asked_for_the_same_gaps(tmp_path: Path) -> None:
 
 def test_fitted_and_tested_kernels_are_told_apart(tmp_path: Path) -> None:
     report = tmp_path / "report.md"
-    runner.invoke(app, ["timing", "validate", str(TRACES), "--alone", "--report", str(report)])
+    runner.invoke(app, ["timing", "validate", str(TRACES), "--no-mca", "--report", str(report)])
     tested, fitted = report.read_text().split("## Kernels that measured facts were fitted on")
     tested = tested.split("## Kernels that only test the model")[1]
     rows = {target: fitted_kernels(target) for target in ("gfx1100", "gfx1200", "gfx1201", "gfx950")}

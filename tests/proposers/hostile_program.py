@@ -58,6 +58,15 @@ def main(kind: str) -> None:
         _say(script(*({"kind": "delete", "id": each, "text": ""} for each in every)))
         assert not json.loads(sys.stdin.readline())["accepted"]
         _say({"type": "done"})
+    elif kind == "flood":
+        for number in range(10**9):
+            code = (0xBF800000 + number % 16).to_bytes(4, "little").hex()
+            place = kernel["blocks"][0]["instructions"][number // 16 % len(kernel["blocks"][0]["instructions"])]
+            _say(script(insertion | {"code": code, "before": place["id"]}))
+            sys.stdin.readline()
+    elif kind == "many edits":
+        edits = ({**insertion, "id": insertion["id"] + number} for number in range(8000))
+        _say(script(*edits))
     elif kind == "no JSON":
         print("I think that you should delete the waits.", flush=True)
     elif kind == "verdict":

@@ -84,6 +84,7 @@ HOSTILE = {
     "another kernel": "another kernel .victim",
     "another base": "another kernel .*base 000000000000",
     "huge": "line of more than 1048576 bytes",
+    "many edits": "script of 8000 edits, at most 70 are taken",
     "endless scripts": "more than 50 scripts|bytes",
     "loops": "did not answer within its 1.5 seconds",
     "memory": "exit code 1.*MemoryError",
@@ -112,6 +113,15 @@ def test_a_search_goes_on_after_a_hostile_one_and_records_it(tmp_path: Path) -> 
     (reason,) = _failures(ledger)
     assert "my own fault" in reason
     assert check(ledger).broken is None
+
+
+def test_a_flood_of_good_scripts_leaves_the_others_their_half(tmp_path: Path) -> None:
+    program = open_program(WAITING)
+    own = (command_proposer(_line("flood"), replace(LIMITS, seconds=60.0, scripts=10**6)),)
+    options = SearchOptions(budget=Budget(candidates=40), proposers=own, built_in=("waits", "list-scheduler"))
+    run = optimize(program, program.select()[0], options, Ledger(tmp_path))
+    assert run.tallies[own[0].name].tried == 20
+    assert sum(tally.tried for name, tally in run.tallies.items() if name != own[0].name) >= 10
 
 
 def test_what_it_started_ends_with_it(tmp_path: Path) -> None:

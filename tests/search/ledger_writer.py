@@ -1,6 +1,6 @@
 """A process that records until it is killed: `python ledger_writer.py ROOT LABEL`.
 
-It says `run ID`, and `kept N` after the N-th accepted candidate was recorded; what it has said must be in the ledger.
+It says `run ID`, and `kept N` after the N-th candidate, an accepted one, was flushed. What it said must be in the ledger.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ def main(root: str, label: str) -> None:
             cost = 1.0 if kind is VerdictKind.ACCEPTED else None
             run.record(Tried(label, script, kernel.hash, kernel.hash, (Verdict("waits", kind, "because"),), cost))
             if kind is VerdictKind.ACCEPTED:
+                run.flush()
                 print("kept", number, flush=True)
 
 

@@ -57,7 +57,7 @@ def test_two_workers_repeat_themselves_and_share_the_work(tmp_path: Path) -> Non
     first = _found(tmp_path / "a", workers=2)
     assert first == _found(tmp_path / "b", workers=2)
     assert len(first) >= 32
-    assert {origin.split(":")[0] for _, origin in first} == {"list-scheduler", "genetic"}
+    assert {origin.split(":")[0] for _, origin in first} >= {"list-scheduler", "genetic"}
 
 
 def test_an_island_hears_of_what_others_found() -> None:

@@ -30,7 +30,7 @@ WRITER = Path(__file__).parent / "ledger_writer.py"
 def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ledger, OptimizationRun]:
     ledger = Ledger(tmp_path_factory.mktemp("ledger"))
     program = open_program(FILE)
-    return ledger, optimize(program, program.select()[0], SearchOptions(budget=Budget(seconds=4)), ledger)
+    return ledger, optimize(program, program.select()[0], SearchOptions(budget=Budget(candidates=24)), ledger)
 
 
 def _copy(ledger: Ledger, to: Path) -> Ledger:
@@ -107,9 +107,9 @@ def test_rollback_restores_byte_for_byte(searched: tuple[Ledger, OptimizationRun
 def test_lineage_goes_back_to_the_original_through_runs(tmp_path: Path) -> None:
     program = open_program(FILE)
     ledger = Ledger(tmp_path)
-    first = optimize(program, program.select()[0], SearchOptions(budget=Budget(seconds=3)), ledger)
+    first = optimize(program, program.select()[0], SearchOptions(budget=Budget(candidates=24)), ledger)
     made = read_program(restore(ledger, f"{first.id}/offer-1"), "second.hsaco")
-    second = optimize(made, made.select()[0], SearchOptions(budget=Budget(seconds=1)), ledger)
+    second = optimize(made, made.select()[0], SearchOptions(budget=Budget(candidates=2)), ledger)
     lineage = describe(ledger, second.id)["lineage"]
     assert lineage[0] == first.id
     assert lineage[-2:] == [f"{first.id}/offer-1", second.id]

@@ -29,7 +29,7 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
 @pytest.fixture(scope="module")
 def run(ledger: Ledger) -> OptimizationRun:
     program = open_program(MATMUL)
-    return optimize(program, program.select()[0], SearchOptions(budget=Budget(seconds=12)), ledger)
+    return optimize(program, program.select()[0], SearchOptions(budget=Budget(candidates=60)), ledger)
 
 
 def test_it_finds_a_verified_gain(run: OptimizationRun) -> None:
@@ -134,7 +134,7 @@ def test_text_in_text_out_with_only_the_edited_lines_changed(tmp_path: Path) -> 
     path = tmp_path / "matmul.s"
     path.write_bytes(all_files()["gfx942/matmul_f16.s"])
     program = open_program(path)
-    run = optimize(program, program.select()[0], SearchOptions(budget=Budget(seconds=6)), Ledger(tmp_path / "runs"))
+    run = optimize(program, program.select()[0], SearchOptions(budget=Budget(candidates=24)), Ledger(tmp_path / "runs"))
     applied = apply_patch(run.patch, path, 1)
     assert applied.data is not None
     old, new = path.read_text().splitlines(), applied.data.decode().splitlines()

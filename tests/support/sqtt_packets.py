@@ -124,4 +124,4 @@ def thread_trace(waves: list[dict[str, Any]], layout: int, cu: int = 0, simd: in
 def unit_of(name: str) -> str:
     if name.startswith(("SALU", "SMEM")):
         return "SALU"
-    return "VALU" if name.startswith("VALU") else "LDS" if name.startswith("LDS") else "VMEM"
+    return "VALU" if name.startswith(("VALU", "WMMA")) else "LDS" if name.startswith("LDS") else "VMEM"

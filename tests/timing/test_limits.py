@@ -38,6 +38,12 @@ def test_behind_a_wait_comes_what_costs_most() -> None:
     assert "at best 48 cycles" in next_limit({"valu": 0.6}, {"wait vmcnt": 60.0}, 80)
 
 
+def test_waiting_for_a_held_unit_is_that_unit() -> None:
+    used, reasons = {"valu": 0.7, "lds": 0.2}, {"issue port valu": 60.0, "valu queue full": 9.0, "barrier": 30.0}
+    assert critical(used, reasons, 100) == "The valu unit is the limit: held 70% of the time."
+    assert next_limit(used, reasons, 100) == "Next, were valu free: 'barrier', 30% of a wave's present time."
+
+
 def test_nothing_to_limit() -> None:
     assert critical({}, {}, 0) == "Nothing on the estimated path."
     assert next_limit({}, {}, 0) == ""
@@ -80,8 +86,8 @@ def test_seen_latencies_count_as_measured_and_given_ones_as_assumed() -> None:
         ("gfx1030", "v_add_nc_u32_e32 v0, v1, v2", "no traces of gfx1030"),
         ("gfx1010", "v_add_nc_u32_e32 v0, v1, v2", "no traces of gfx1010"),
         ("gfx950", "v_mfma_f32_16x16x16_f16 v[0:3], v[4:5], v[6:7], v[0:3]", "hold no MFMA"),
-        ("gfx950", "v_add_u32_e32 v0, v1, v2", "checked against traces of gfx950"),
-        ("gfx1201", "v_add_nc_u32_e32 v0, v1, v2", "checked against traces of gfx1201"),
+        ("gfx950", "v_add_u32_e32 v0, v1, v2", "on traces of gfx950 waves were off by "),
+        ("gfx1201", "v_add_nc_u32_e32 v0, v1, v2", "on traces of gfx1201 waves were off by "),
     ],
 )
 def test_an_estimate_says_whether_silicon_was_there(gpu: str, text: str, words: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,12 @@ def test_other_code_is_refused() -> None:
         read_thread_trace("x", raw(path), other_kernel("gfx1100"))
     with pytest.raises(ThreadTraceError, match="x: a thread trace of gfx11, the kernel is for gfx1201"):
         read_thread_trace("x", raw(path), other_kernel("gfx1201"))
+
+
+def test_waves_of_64_are_refused() -> None:
+    kernel = replace(kernel_of(read_trace(SMALL), SMALL.parent), wave_size=64)
+    with pytest.raises(ThreadTraceError, match="has waves of 64; only those of 32 can be followed"):
+        read_thread_trace("x", raw(SMALL), kernel)
 
 
 def test_cdna_is_refused_by_name() -> None:

@@ -17,6 +17,7 @@ from asmevo.analysis.liveness import Liveness
 from asmevo.program.descriptor import KernelDescriptor
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Kernel
+from asmevo.program.register_counts import encoded_vgprs, register_counts
 from asmevo.program.registers import AGPR_MASK, SGPR_MASK, VGPR_MASK, RegisterFile
 from asmevo.target import Target
 
@@ -131,22 +132,10 @@ def register_use(kernel: Kernel) -> RegisterUse:
 
 def allocation(target: Target, wave_size: int, descriptor: KernelDescriptor) -> Allocation:
     """What the descriptor of a kernel gives each wave."""
-    total = (descriptor.field("granulated_vgpr_count") + 1) * target.vgpr_encoding_granule(wave_size)
+    total = encoded_vgprs(descriptor, target, wave_size)
+    counts = register_counts(descriptor, target, wave_size)
     allocated = _round_up(total, target.vgpr_granule(wave_size))
-    kind = target.vgpr.agprs.value
-    vgprs, agprs = min(total, target.vgpr.max_addressable.value), 0
-    if kind == "separate":
-        agprs = vgprs
-    elif kind == "unified":
-        offset = (descriptor.field("accum_offset_encoded") + 1) * target.vgpr.accum_offset_granule.value
-        vgprs, agprs = min(offset, total), max(0, total - offset)
-    return Allocation(vgprs, agprs, _sgprs(target, descriptor), total, allocated)
-
-
-def _sgprs(target: Target, descriptor: KernelDescriptor) -> int:
-    if target.sgpr.fixed_allocation.value:
-        return target.sgpr.fixed_allocation.value
-    return (descriptor.field("granulated_sgpr_count") + 1) * target.sgpr.encoding_granule.value
+    return Allocation(counts.vgprs, counts.agprs, counts.sgprs, total, allocated)
 
 
 def _round_up(value: int, granule: int) -> int:

@@ -2,9 +2,9 @@
 
 The instructions of both files are matched block by block by their text (marks on operands that the order decides left
 out), equal ones in their order. LLVM's scheduler also moves instructions to other blocks or makes them again there
-(rematerialisation); such an instruction keeps its neighbour in the
-source, and the match says how many there are. The agent takes what LLVM has first among the candidates, so its order
-is LLVM's wherever LLVM's keeps the dependences known here.
+(rematerialisation); such an instruction keeps its neighbour in the source, and the match says how many there are. The
+agent takes what LLVM has first among the candidates, so its order is LLVM's wherever that keeps the dependences known
+here.
 """
 
 from __future__ import annotations

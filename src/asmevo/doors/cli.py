@@ -16,6 +16,7 @@ from asmevo.doors import (
     sched_command,
     slice_command,
     targets_command,
+    templates_command,
     timing_command,
 )
 from asmevo.doors.application import app
@@ -36,5 +37,6 @@ _COMMANDS = (
     slice_command,
     fuse_command,
     optimize_commands,
+    templates_command,
     ledger_commands,
 )

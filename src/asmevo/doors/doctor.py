@@ -35,6 +35,7 @@ def examine() -> list[Part]:
         _package("tinygrad", "AMD's instruction pseudocode"),
         _clang(),
         _llvm_mca(),
+        _staged_compiler(),
         _proposers(),
         _local_models(),
         _ray(),
@@ -80,6 +81,18 @@ def _llvm_mca() -> Part:
     adds = "a second opinion on cycles (`estimate --engine llvm-mca`)"
     get = "install llvm (Debian: apt install llvm)"
     return Part("llvm-mca", found is not None, True, Path(found).name if found else "not found", adds, get)
+
+
+def _staged_compiler() -> Part:
+    from asmevo.toolchain.staged_compiler import staged_compiler
+
+    adds, get = "scheduling inside the compiler (`sched`)", "Debian: apt install llvm-22 clang-22"
+    try:
+        found = staged_compiler()
+    except ToolchainError:
+        return Part("llc", False, True, "not found", adds, get)
+    whole = found.clang is not None
+    return Part("llc", whole, True, found.llc.name if whole else "without clang of its version", adds, get)
 
 
 def _local_models() -> Part:

@@ -142,11 +142,11 @@ def _timeline(kernel: Kernel, question: _Question) -> Timeline:
 
 
 def _with_profile(kernel: Kernel, question: _Question, path: Path) -> _Question:
-    """The question with what a profile shows: counters, or iterations of loops and memory latencies.
+    """The question with what a profile shows: counters, or waves, iterations of loops and memory latencies.
 
     What was asked for by hand stays, and so do latencies that the profile does not show.
     """
-    from asmevo.timing.profile import costs_of, counters_of, executions, read_profile, seen_latencies
+    from asmevo.timing.profile import costs_of, counters_of, executions, read_profile, seen_latencies, seen_waves
     from asmevo.timing.trips import trips_from_counts
 
     profile = read_profile(path)
@@ -156,7 +156,8 @@ def _with_profile(kernel: Kernel, question: _Question, path: Path) -> _Question:
     trips = question.trips
     if trips is None:
         trips = trips_from_counts(kernel, executions(kernel, costs_of(profile, kernel)))
-    return replace(question, memory=given | seen_latencies(profile, kernel), trips=trips)
+    waves = question.waves or seen_waves(profile, kernel)
+    return replace(question, memory=given | seen_latencies(profile, kernel), trips=trips, waves=waves)
 
 
 def _ends(kernel: Kernel, question: _Question) -> tuple[float, float] | None:

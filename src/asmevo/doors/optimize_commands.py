@@ -123,7 +123,7 @@ def optimize(
             for edge in verdict["evidence"]["edges"]:
                 typer.echo("\n".join(edge_lines(edge)), err=True)
     if as_json:
-        print_json(json.loads(run.patch.to_json()) | {"run": run.id})
+        print_json(json.loads(run.patch.to_json()) | run.to_dict())
     else:
         say_if_no_model(wanted)
         print_patch(run.patch, run)

@@ -26,6 +26,7 @@ MODULES = {
     "prove": "prove_command",
     "rollback": "ledger_commands",
     "run": "run_command",
+    "sched": "sched_command",
     "show": "ledger_commands",
     "slice": "slice_command",
     "targets": "targets_command",

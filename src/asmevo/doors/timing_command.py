@@ -18,7 +18,7 @@ app.add_typer(timing, name="timing")
 def validate(
     traces: Annotated[Path, typer.Argument(help="A folder of traces (TARGET/KERNEL/RUN.jsonl.gz with code objects).")],
     report: Annotated[Path | None, typer.Option(help="Also write a Markdown report.")] = None,
-    alone: Annotated[bool, typer.Option("--alone", help="Do not ask llvm-mca for the same gaps.")] = False,
+    without_mca: Annotated[bool, typer.Option("--no-mca", help="Do not ask llvm-mca for the same gaps.")] = False,
     as_json: Json = False,
 ) -> None:
     """Replays traces of real GPUs: how many issue gaps the model predicts, beside two runs' agreement and llvm-mca."""
@@ -28,8 +28,8 @@ def validate(
     from asmevo.toolchain.mca import find_mca
 
     with sentences():
-        second_opinion = not alone and find_mca() is not None
-        if not alone and not second_opinion:
+        second_opinion = not without_mca and find_mca() is not None
+        if not without_mca and not second_opinion:
             typer.echo("asmevo: llvm-mca is not installed; its numbers are left out", err=True)
         rows = list(replay_all(traces, second_opinion)) if traces.is_dir() else []
         if not rows:

@@ -17,17 +17,27 @@ the original stored first is shown with both instructions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from asmevo.emulator.machine import Limits
-from asmevo.emulator.manifest import Array, LaunchManifest, Unwritten, make_buffers
+from asmevo.emulator.manifest import (
+    Array,
+    BufferArgument,
+    LaunchManifest,
+    Unwritten,
+    from_bf16,
+    make_buffers,
+)
 from asmevo.emulator.run import Outcome, RunOptions, RunResult, run
 from asmevo.emulator.store_watch import Store, StoreWatch
 from asmevo.program.kernel import Kernel
 from asmevo.program.program import Program
+
+Unequal = Callable[[BufferArgument, Array, Array], Array]
+"""True for each element of the second array that counts as different from the first."""
 
 _EDGE_SHARE = 0.25
 _FLOATS = ("f16", "f32", "f64")
@@ -76,10 +86,14 @@ class _Known:
 class Witness:
     """The original's side of every comparison, made once.
 
-    `refusals` are the reasons of trials that the original itself does not pass, by the trial's name.
+    `refusals` are the reasons of trials that the original itself does not pass, by the trial's name. `unequal`
+    says which elements of a result count as different; by default those that differ in a bit.
     """
 
-    def __init__(self, program: Program, kernel: Kernel, trials: Iterator[Trial]) -> None:
+    def __init__(
+        self, program: Program, kernel: Kernel, trials: Iterator[Trial], unequal: Unequal | None = None
+    ) -> None:
+        self._unequal = unequal or bits_differ
         self.program = program
         self.kernel = kernel
         self.known: list[_Known] = []
@@ -109,9 +123,18 @@ class Witness:
                 return Difference(each.trial.name, _first_problem(result))
             if result.notes and not each.original.notes:
                 return Difference(each.trial.name, result.notes[0])
-            place = _differing(each.original.outputs, result.outputs)
+            place = self._differing(each, result)
             if place is not None:
                 return self._shrunk(each, result, program, kernel, *place)
+        return None
+
+    def _differing(self, known: _Known, result: RunResult) -> tuple[str, Array] | None:
+        """The first buffer that counts as different, and the indices of its elements that do."""
+        arguments = {each.name: each for each in known.trial.manifest.buffers}
+        for name, before in known.original.outputs.items():
+            places = np.flatnonzero(self._unequal(arguments[name], before, result.outputs[name]).reshape(-1))
+            if places.size:
+                return name, places
         return None
 
     def _shrunk(
@@ -132,13 +155,16 @@ class Witness:
         return Difference(known.trial.name, words, ids)
 
 
-def standard_trials(manifest: LaunchManifest, seeds: int = 2) -> Iterator[Trial]:
-    """The trials of the emulation gate: the manifest's data, fuzzed data, and `seeds` asynchronous runs."""
+def standard_trials(manifest: LaunchManifest, seeds: int = 2, edges: bool = True) -> Iterator[Trial]:
+    """The trials of the emulation gate: the manifest's data, fuzzed data, and `seeds` asynchronous runs.
+
+    Without `edges` there are no edge values: where results may be rounded differently, they tell nothing.
+    """
     plain = make_buffers(manifest)
     yield Trial("the manifest's data", manifest, plain)
     poisoned = _poisoned(manifest)
     rng = np.random.default_rng(1)
-    if any(_is_input(manifest, name, _FLOATS) for name in plain):
+    if edges and any(_is_input(manifest, name, _FLOATS) for name in plain):
         yield Trial("edge values", poisoned, _with_edges(manifest, plain, rng), seed=1)
     if any(_is_input(manifest, name, _WHOLE) for name in plain):
         yield Trial("shuffled whole numbers", poisoned, _shuffled(manifest, plain, rng), seed=2)
@@ -192,14 +218,18 @@ def _shuffled(manifest: LaunchManifest, plain: Mapping[str, Array], rng: np.rand
     }
 
 
-def _differing(want: Mapping[str, Array], got: Mapping[str, Array]) -> tuple[str, Array] | None:
-    """The first buffer that is not the same to the bit, and the indices of its elements that differ."""
-    for name, before in want.items():
-        raw = np.dtype(f"u{before.dtype.itemsize}")
-        places = np.flatnonzero(before.view(raw).reshape(-1) != got[name].view(raw).reshape(-1))
-        if places.size:
-            return name, places
-    return None
+def bits_differ(argument: BufferArgument, want: Array, got: Array) -> Array:
+    """True where two arrays of a buffer are not the same to the bit."""
+    raw = np.dtype(f"u{want.dtype.itemsize}")
+    differ: Array = want.view(raw) != got.view(raw)
+    return differ
+
+
+def numbers_differ(argument: BufferArgument, want: Array, got: Array) -> Array:
+    """True where two arrays of a buffer are not the same to the bit; but any NaN is as good as another."""
+    before, after = (from_bf16(want), from_bf16(got)) if argument.dtype == "bf16" else (want, got)
+    both_nan: Array = (before != before) & (after != after)
+    return bits_differ(argument, want, got) & ~both_nan
 
 
 def _words(name: str, element: int, count: int, want: Array, got: Array) -> str:

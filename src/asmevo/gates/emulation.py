@@ -8,11 +8,21 @@ end well in any trial, the gate cannot decide.
 from __future__ import annotations
 
 from asmevo.emulator import LaunchManifest, Witness, standard_trials
+from asmevo.emulator.comparison import Unequal, bits_differ, numbers_differ
+from asmevo.emulator.manifest import differences
 from asmevo.gates.gate import Verdict, VerdictKind
 from asmevo.program import WriteError, read_program, write_program
 from asmevo.program.candidate import Candidate
 from asmevo.program.kernel import Kernel
 from asmevo.program.program import Program
+from asmevo.prover import FloatPolicy
+
+_SAMENESS: dict[FloatPolicy, tuple[Unequal, str]] = {
+    FloatPolicy.EXACT: (bits_differ, ""),
+    FloatPolicy.NAN: (numbers_differ, " as numbers, whatever NaN"),
+    FloatPolicy.CONTRACT: (differences, " within the manifest's tolerance"),
+}
+"""What counts as different under a policy and the looser ones up to the next, and how the verdict says it."""
 
 
 class EmulationGate:
@@ -20,10 +30,18 @@ class EmulationGate:
 
     name = "emulation"
 
-    def __init__(self, program: Program, kernel: Kernel, manifest: LaunchManifest) -> None:
+    def __init__(
+        self,
+        program: Program,
+        kernel: Kernel,
+        manifest: LaunchManifest,
+        policy: FloatPolicy = FloatPolicy.EXACT,
+    ) -> None:
         self._program = program
         self._manifest = manifest
-        self._witness = Witness(program, kernel, standard_trials(manifest))
+        unequal, self._equal = _SAMENESS[min(policy, FloatPolicy.CONTRACT)]
+        trials = standard_trials(manifest, edges=policy < FloatPolicy.CONTRACT)
+        self._witness = Witness(program, kernel, trials, unequal)
 
     def judge(self, candidate: Candidate) -> Verdict:
         """See Gate.judge."""
@@ -46,7 +64,7 @@ class EmulationGate:
         count = len(witness.known[0].original.outputs)
         words = (
             f"{len(names)} launches of {self._manifest.name} ({', '.join(names)}): "
-            f"all {witness.result_bytes} bytes of {count} results equal"
+            f"all {witness.result_bytes} bytes of {count} results equal{self._equal}"
         )
         evidence = {
             "launches": names,

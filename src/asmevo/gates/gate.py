@@ -6,7 +6,7 @@ cannot decide counts as "no": it fails closed.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
@@ -38,7 +38,13 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON data."""
-        return asdict(self) | {"kind": self.kind.value, "instructions": list(self.instructions)}
+        return {
+            "gate": self.gate,
+            "kind": self.kind.value,
+            "reason": self.reason,
+            "instructions": list(self.instructions),
+            "evidence": self.evidence,
+        }
 
 
 class Gate(Protocol):

@@ -9,12 +9,12 @@ from asmevo.checks.clauses import check_clauses
 from asmevo.checks.constraints import Compiled
 from asmevo.checks.finding import Finding
 from asmevo.checks.hazards import check_hazards
-from asmevo.checks.resources import check_resources
 from asmevo.gates.assemble import AssembleGate
 from asmevo.gates.constraints import ConstraintsGate
 from asmevo.gates.equivalence import EquivalenceGate
 from asmevo.gates.findings_gate import FindingsGate
 from asmevo.gates.gate import Gate, Verdict
+from asmevo.gates.resources import ResourcesGate
 from asmevo.gates.waits import WaitsGate
 from asmevo.program.candidate import Candidate
 from asmevo.program.kernel import Kernel
@@ -65,7 +65,7 @@ class Pipeline:
             ConstraintsGate(parent, constraints),
             WaitsGate(parent),
             FindingsGate("hazards", parent, _hazards, "every hazard has the wait states it needs, clauses are whole"),
-            FindingsGate("resources", parent, check_resources, "registers, descriptor and note agree"),
+            ResourcesGate(parent),
         ]
         if level is not Level.DRAFT:
             self.gates.append(EquivalenceGate(parent, policy))

@@ -44,14 +44,18 @@ class Prediction:
         return 1.0 - self.gain + sum(max(ratio - 1.0, 0.0) for ratio in self.ratios)
 
 
+def wave_counts(kernel: Kernel) -> tuple[int, ...]:
+    """For how many waves on the SIMD the model is asked: one, and what occupancy allows up to a few."""
+    return tuple(sorted({1, max(min(occupancy(kernel).waves, _MOST_WAVES), 1)}))
+
+
 class TimingGate:
     """Predicts the parent once, candidates when asked."""
 
     name = "timing"
 
     def __init__(self, parent: Kernel, memory: str = "l2") -> None:
-        most = min(occupancy(parent).waves, _MOST_WAVES)
-        self.waves = tuple(sorted({1, max(most, 1)}))
+        self.waves = wave_counts(parent)
         self.memory = memory
         self.parent = tuple(self._estimates(parent))
 

@@ -12,9 +12,15 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from asmevo.program.decode import decode_one
+from asmevo.program.descriptor import KernelDescriptor
 from asmevo.program.errors import EditError
 from asmevo.program.instruction import Decoded, Instruction
+from asmevo.program.instruction_text import encode_text
 from asmevo.program.kernel import Block, Kernel
+from asmevo.program.register_counts import RegisterCounts, register_counts, with_register_counts
+from asmevo.program.renaming import renamed_text
+from asmevo.program.resources import with_consistent_metadata
+from asmevo.program.syntax import parse_operand
 
 
 class _Edit(BaseModel):
@@ -66,7 +72,30 @@ class Reorder(_Edit):
     order: tuple[int, ...]
 
 
-Edit = Annotated[Move | Replace | Insert | Delete | Reorder, Field(discriminator="kind")]
+class Rename(_Edit):
+    """In the instructions `ids` put register `new` in the place of `old` (both as printed, `v5` or `v[4:5]`).
+
+    `role` says of which operands: those that are read, written, or all.
+    """
+
+    kind: Literal["rename"] = "rename"
+    ids: tuple[int, ...]
+    old: str
+    new: str
+    role: Literal["read", "written", "any"] = "any"
+
+
+class Resize(_Edit):
+    """Let the descriptor ask for other numbers of registers: what the code may name. None leaves a number as it is."""
+
+    kind: Literal["resize"] = "resize"
+    vgprs: int | None = Field(default=None, ge=0)
+    agprs: int | None = Field(default=None, ge=0)
+    sgprs: int | None = Field(default=None, ge=0)
+
+
+AnyEdit = Move | Replace | Insert | Delete | Reorder | Rename | Resize
+Edit = Annotated[AnyEdit, Field(discriminator="kind")]
 
 
 class EditScript(BaseModel):
@@ -84,7 +113,12 @@ class EditScript(BaseModel):
         """Ids that the script names as the thing it changes (for a reorder: the whole block)."""
         ids: set[int] = set()
         for edit in self.edits:
-            ids.update(edit.order if isinstance(edit, Reorder) else (edit.id,))
+            if isinstance(edit, Reorder):
+                ids.update(edit.order)
+            elif isinstance(edit, Rename):
+                ids.update(edit.ids)
+            elif not isinstance(edit, Resize):
+                ids.add(edit.id)
         return frozenset(ids)
 
 
@@ -105,17 +139,25 @@ class _Workbench:
         self.kernel = kernel
         self.blocks = [list(block.instructions) for block in kernel.blocks]
         self.touched: set[int] = set()
+        self.descriptor = kernel.descriptor
 
     def result(self) -> Kernel:
         blocks = tuple(
             Block(block.index, block.labels, tuple(self.blocks[block.index])) if block.index in self.touched else block
             for block in self.kernel.blocks
         )
-        return self.kernel.with_blocks(blocks)
+        changed = self.kernel.with_blocks(blocks)
+        if self.descriptor is self.kernel.descriptor:
+            return changed
+        return with_consistent_metadata(self.kernel, replace(changed, descriptor=self.descriptor))
 
-    def apply(self, edit: Move | Replace | Insert | Delete | Reorder) -> None:
+    def apply(self, edit: AnyEdit) -> None:
         if isinstance(edit, Reorder):
             self._reorder(edit)
+        elif isinstance(edit, Rename):
+            self._rename(edit)
+        elif isinstance(edit, Resize):
+            self._resize(edit)
         elif isinstance(edit, Move):
             block, place = self._find(edit.id)
             instruction = self.blocks[block].pop(place)
@@ -141,6 +183,39 @@ class _Workbench:
         self.blocks[edit.block] = [present[each] for each in edit.order]
         self.touched.add(edit.block)
 
+    def _rename(self, edit: Rename) -> None:
+        old, new = parse_operand(edit.old).spans, parse_operand(edit.new).spans
+        if len(old) != 1 or len(new) != 1:
+            raise EditError(f"rename: `{edit.old}` and `{edit.new}` must be one register or range each")
+        for id_ in edit.ids:
+            block, place = self._find(id_)
+            decoded = self.blocks[block][place].decoded
+            spans = {
+                number: new[0]
+                for number, operand in enumerate(decoded.operands)
+                if operand.registers == old[0] and (edit.role == "any" or getattr(operand, edit.role))
+            }
+            if not spans:
+                raise EditError(f"rename: `{decoded.text}` (#{id_}) has no {edit.old} in that role")
+            text = renamed_text(decoded, spans)
+            fresh = replace(self.blocks[block][place], decoded=encode_text(text, self.kernel.context))
+            self.blocks[block][place] = fresh
+
+    def _resize(self, edit: Resize) -> None:
+        if self.descriptor is None:
+            raise EditError(f"resize: {self.kernel.name} is no kernel, nothing is allocated for it")
+        target, size = self.kernel.target, self.kernel.wave_size
+        now = register_counts(self.descriptor, target, size)
+        wanted = RegisterCounts(
+            now.vgprs if edit.vgprs is None else edit.vgprs,
+            now.agprs if edit.agprs is None else edit.agprs,
+            now.sgprs if edit.sgprs is None else edit.sgprs,
+        )
+        try:
+            self.descriptor = with_register_counts(self.descriptor, wanted, target, size)
+        except ValueError as error:
+            raise EditError(f"resize: {error}") from error
+
     def _decode(self, code: str) -> Decoded:
         try:
             return decode_one(bytes.fromhex(code), self.kernel.context)
@@ -164,23 +239,35 @@ class _Workbench:
         self.blocks[block].insert(place if before is not None else place + 1, instruction)
 
 
-def script_between(parent: Kernel, blocks: tuple[Block, ...], origin: str) -> EditScript:
+def script_between(
+    parent: Kernel, blocks: tuple[Block, ...], origin: str, descriptor: KernelDescriptor | None = None
+) -> EditScript:
     """The script that makes `blocks` of the parent's: deletions, replacements, insertions, then one order a block.
 
-    Instructions are matched by id; both sides must have the same number of blocks.
+    Instructions are matched by id; both sides must have the same number of blocks. With a `descriptor` that asks for
+    other numbers of registers than the parent's it resizes, too; what else a descriptor says no edit changes.
     """
-    edits: list[Move | Replace | Insert | Delete | Reorder] = []
+    edits: list[AnyEdit] = _resized(parent, descriptor)
     for old, new in zip(parent.blocks, blocks, strict=True):
         if old is not new:
             edits += _block_edits(old, new)
     return EditScript(base=parent.hash, kernel=parent.name, edits=tuple(edits), origin=origin)
 
 
-def _block_edits(old: Block, new: Block) -> list[Move | Replace | Insert | Delete | Reorder]:
+def _resized(parent: Kernel, descriptor: KernelDescriptor | None) -> list[AnyEdit]:
+    if descriptor is None or parent.descriptor is None or descriptor == parent.descriptor:
+        return []
+    counts = register_counts(descriptor, parent.target, parent.wave_size)
+    if counts == register_counts(parent.descriptor, parent.target, parent.wave_size):
+        return []
+    return [Resize(vgprs=counts.vgprs, agprs=counts.agprs, sgprs=counts.sgprs)]
+
+
+def _block_edits(old: Block, new: Block) -> list[AnyEdit]:
     before = {each.id: each for each in old.instructions}
     after = {each.id: each for each in new.instructions}
     gone = [each for each in old.instructions if each.id not in after]
-    edits: list[Move | Replace | Insert | Delete | Reorder] = []
+    edits: list[AnyEdit] = []
     for each in new.instructions:
         if each.id in before and before[each.id].decoded is not each.decoded:
             edits.append(Replace(id=each.id, code=each.decoded.code.hex(), text=each.text))

@@ -7,6 +7,7 @@ from asmevo.proposers.genetic import Genetic
 from asmevo.proposers.list_scheduler import ListScheduler
 from asmevo.proposers.local_search import LocalSearch
 from asmevo.proposers.proposer import Facts, Proposer, ProposerError
+from asmevo.proposers.templates import Templates
 from asmevo.proposers.waits import WaitRelaxer
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "LocalSearch",
     "Proposer",
     "ProposerError",
+    "Templates",
     "WaitRelaxer",
     "built_in_named",
     "command_proposer",

@@ -10,6 +10,7 @@ from asmevo.proposers.list_scheduler import ListScheduler
 from asmevo.proposers.local_search import LocalSearch
 from asmevo.proposers.proposer import Proposer, ProposerError
 from asmevo.proposers.templates.proposer import Templates
+from asmevo.proposers.templates import Templates
 from asmevo.proposers.waits import WaitRelaxer
 from asmevo.prover import FloatPolicy
 
@@ -37,6 +38,7 @@ _ALL = (
     BuiltIn("waits", "waits and no-ops dropped, relaxed, sunk, merged", lambda policy: WaitRelaxer()),
     BuiltIn("templates", "instructions rewritten by a library of proved rules", Templates),
     BuiltIn("list-scheduler", "hot blocks in a new order that hides latency", lambda policy: ListScheduler()),
+    BuiltIn("templates", "rules that replace a few instructions by better ones", Templates),
     BuiltIn(
         "local-search",
         "orders of the hottest loops, step by step along the cycle model",

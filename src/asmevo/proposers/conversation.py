@@ -23,6 +23,7 @@ from asmevo.proposers.proposer import Facts, ProposerError
 
 SCHEMA: Literal["asmevo.proposer/1"] = "asmevo.proposer/1"
 _ORIGIN_CHARACTERS = 200
+_EDITS_AN_INSTRUCTION, _EDITS_BESIDES = 2, 64
 
 
 class _Message(BaseModel):
@@ -167,6 +168,9 @@ def read_answer(line: bytes, proposer: str, facts: Facts) -> EditScript | None:
         return None
     if (answer.base, answer.kernel) != (facts.kernel.hash, facts.kernel.name):
         raise ProposerError(f"sent a script for another kernel ({answer.kernel[:60]}, base {answer.base[:12]})")
+    most = _EDITS_AN_INSTRUCTION * len(facts.kernel.instructions) + _EDITS_BESIDES
+    if len(answer.edits) > most:
+        raise ProposerError(f"sent a script of {len(answer.edits)} edits, at most {most} are taken for this kernel")
     origin = f"{proposer}: {answer.origin[:_ORIGIN_CHARACTERS]}".rstrip(": ")
     return EditScript(base=answer.base, kernel=answer.kernel, edits=answer.edits, origin=origin)
 

@@ -16,7 +16,9 @@ from dataclasses import dataclass, field, replace
 from asmevo.program.edit import EditScript, apply_script, script_between
 from asmevo.program.errors import EditError
 from asmevo.program.kernel import Kernel
-from asmevo.proposers.local_search import Orders
+from asmevo.proposers.block_region import BlockRegion
+from asmevo.proposers.local_orders import Orders
+from asmevo.proposers.local_search import orders_of
 from asmevo.proposers.placement import Placement
 from asmevo.proposers.proposer import Facts, Proposer, ProposerError
 
@@ -36,17 +38,16 @@ class Shuffler:
 
     def propose(self, facts: Facts) -> Scripts:
         """See Proposer.propose."""
-        places: list[tuple[int, Placement, Orders]] = []
+        places: list[tuple[int, BlockRegion, Orders]] = []
         for block in facts.hot_blocks[:_HOT_BLOCKS]:
-            placement = Placement(facts, block)
-            orders = Orders(placement.body) if len(placement.body) >= _SMALLEST_BODY else None
+            problem = BlockRegion(Placement(facts, block))
+            orders = orders_of(problem) if len(problem.units) >= _SMALLEST_BODY else None
             if orders is not None and orders.movable:
-                places.append((block, placement, orders))
+                places.append((block, problem, orders))
         fruitless = 0
         while places and fruitless < _FRUITLESS and not facts.out_of_time():
-            block, placement, orders = facts.rng.choice(places)
-            order = orders.neighbour(list(range(len(orders.body))), facts.rng.randint(1, _MOVES_AT_ONCE), facts)
-            blocks = placement.rebuild(orders.instructions(order))
+            block, problem, orders = facts.rng.choice(places)
+            blocks = problem.rebuild(orders.neighbour(orders.start, facts.rng.randint(1, _MOVES_AT_ONCE), facts.rng))
             if blocks is None:
                 fruitless += 1
                 continue

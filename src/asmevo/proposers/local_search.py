@@ -1,71 +1,133 @@
-"""Iterated local search on the order of one hot block, guided by the cycle model.
+"""Iterated local search on the order of a hot block, guided by the cycle model.
 
-A move takes one instruction of the block's body (waits, no-ops and hints left out) and puts it somewhere else
-between its last predecessor and its first successor in the dependence graph; several moves make a step. The
-block is put together again (`placement`), and the model says what it costs. Steps that cost no more are kept,
-so that the search can walk along plateaus; after a while without gain it starts again from the best with
-larger steps. What is yielded are improvements only; an improvement that a gate rejects is not built upon.
+It begins with the best of the block's present order and those of a few scheduling agents. A step (`local_orders`) takes
+one node of the block somewhere else. Half of the steps are aimed: the model says where the wave stalls and for whom, so
+the one waited for is pulled up, or the one that waits is pushed down, stalls weighted by their cycles. The others are
+random. Orders that cost no more are kept, so that the search can walk along plateaus; after a while without gain it
+starts again from the best with larger steps.
+
+A block is put together again (`placement`) for every question to the model, and the model is asked about the changed
+part of the path only (`ChangedWindow`): first for a lone wave, for more waves where that is no loss. Whoever is the
+best so far by that has to be better by `facts.cost`, too, to be offered. What a gate rejects is not built upon.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
+from dataclasses import dataclass, field
 
-from asmevo.analysis.dependence import DependenceGraph, Marks
+from asmevo.gates.timing import Prediction, wave_counts
 from asmevo.program.edit import EditScript, script_between
-from asmevo.program.instruction import Instruction
+from asmevo.program.kernel import Block, Kernel
+from asmevo.proposers.agents import agent_named
+from asmevo.proposers.block_region import BlockRegion
+from asmevo.proposers.local_orders import Order, Orders
 from asmevo.proposers.placement import Placement
 from asmevo.proposers.proposer import Facts
+from asmevo.proposers.scheduling import list_schedule
+from asmevo.timing import estimate
+from asmevo.timing.changed_window import ChangedWindow
 
 _SMALLEST_BODY = 6
 _PATIENCE = 60
 _LARGEST_STEP = 6
+_AIMED = 0.5
+_CLEARLY_SLOWER = 0.01
 _TOLERANCE = 1e-9
+_STARTS = ("default", "model_guided", "steady", "pref_load")
+_NEVER = float("inf")
 
 
-class Orders:
-    """Legal orders of a body as lists of places; a neighbour differs by a few moved instructions."""
+class WindowCost:
+    """Costs of versions of a kernel that differ in a block or two, as shares of the kernel's own cycles."""
 
-    def __init__(self, body: Sequence[Instruction]) -> None:
-        graph = DependenceGraph(body, Marks.IGNORED)
-        self.body = tuple(body)
-        self._before = [{edge.before for edge in edges} for edges in graph.predecessors]
-        self._after = [{edge.after for edge in edges} for edges in graph.successors]
-        bundled = {place for bundle in graph.bundles for place in bundle}
-        self.movable = [p for p in range(len(self.body)) if p not in bundled and self._is_free(p)]
-        self._joints = {(a, a + 1) for bundle in graph.bundles for a in bundle if a + 1 in bundle}
+    def __init__(self, kernel: Kernel, memory: str) -> None:
+        self._windows = [ChangedWindow(kernel, waves=waves, memory=memory) for waves in wave_counts(kernel)]
+        self.asked = 0
 
-    def _is_free(self, place: int) -> bool:
-        return "terminator" not in self.body[place].flags
+    def __call__(self, version: Kernel, good: float = _NEVER) -> float:
+        """What a search minimises (see Prediction.cost); of a lone wave only where that is clearly worse than `good`."""
+        self.asked += 1
+        lone = self._windows[0].predict(version) / self._windows[0].cycles
+        if lone > good + _CLEARLY_SLOWER:
+            return lone
+        others = [window.predict(version) / window.cycles for window in self._windows[1:]]
+        return Prediction((), (lone, *others)).cost
 
-    def neighbour(self, order: list[int], moves: int, facts: Facts) -> list[int]:
-        """A copy of `order` with up to `moves` instructions put elsewhere."""
-        changed = list(order)
-        for _ in range(moves):
-            self._move_one(changed, facts)
-        return changed
 
-    def _move_one(self, order: list[int], facts: Facts) -> None:
-        place = facts.rng.choice(self.movable)
-        at = order.index(place)
-        low = at
-        while low > 0 and order[low - 1] not in self._before[place]:
-            low -= 1
-        high = at
-        while high + 1 < len(order) and order[high + 1] not in self._after[place]:
-            high += 1
-        if low == high:
+@dataclass(slots=True)
+class _Climb:
+    """The search in one block: where it stands (`here`), and the best so far."""
+
+    facts: Facts
+    problem: BlockRegion
+    orders: Orders
+    model: WindowCost
+    best: Order = ()
+    best_cost: float = _NEVER
+    here: Order = ()
+    here_cost: float = _NEVER
+    idle: int = 0
+    _blamed: list[tuple[int, int]] = field(default_factory=list)
+    _weights: list[float] = field(default_factory=list)
+
+    def blocks(self, order: Order) -> tuple[Block, ...] | None:
+        return self.problem.rebuild(order)
+
+    def cost(self, blocks: tuple[Block, ...] | None) -> float:
+        return _NEVER if blocks is None else self.model(self.facts.kernel.with_blocks(blocks), self.here_cost)
+
+    def start_at(self, order: Order, cost: float) -> None:
+        """The best is here; asks the model where it stalls."""
+        self.best, self.best_cost, self.here, self.here_cost, self.idle = order, cost, order, cost, 0
+        self._blame(self.blocks(order))
+
+    def go_back(self) -> None:
+        self.here, self.here_cost, self.idle = self.best, self.best_cost, 0
+
+    def next_order(self) -> list[int]:
+        """A neighbour; the longer nothing was found, the more steps away."""
+        rng = self.facts.rng
+        steps = 1 + rng.randrange(1 + min(self.idle // (_PATIENCE // _LARGEST_STEP), _LARGEST_STEP))
+        order = list(self.here)
+        for _ in range(steps):
+            if self._blamed and rng.random() < _AIMED:
+                order = self._aimed(order)
+            else:
+                order = self.orders.neighbour(order, 1, rng)
+        return order
+
+    def _aimed(self, order: list[int]) -> list[int]:
+        """Pulls up what is waited for, or pushes down what waits."""
+        rng = self.facts.rng
+        ((producer, consumer),) = rng.choices(self._blamed, self._weights)
+        reach = 1 + int(rng.random() * len(order) / 2)
+        if rng.random() < 0.5:
+            at = order.index(producer)
+            return self.orders.pulled(order, at, at - reach)
+        at = order.index(consumer)
+        return self.orders.pushed(order, at, at + reach)
+
+    def _blame(self, blocks: tuple[Block, ...] | None) -> None:
+        """Stalls of the best order as pairs of positions (who is waited for, who waits), with their cycles."""
+        if blocks is None:
             return
-        goal = facts.rng.randint(low, high)
-        order.pop(at)
-        if 0 < goal < len(order) and (order[goal - 1], order[goal]) in self._joints:
-            order.insert(at, place)  # would split instructions that must stay together
-            return
-        order.insert(goal, place)
-
-    def instructions(self, order: Sequence[int]) -> list[Instruction]:
-        """The body in an order."""
-        return [self.body[place] for place in order]
+        position_of = {
+            self.problem.body[place].id: position for position, unit in enumerate(self.problem.units) for place in unit
+        }
+        index = self.problem.placement.block.index
+        waiting: dict[int, int] = {}
+        following = -1
+        for instruction in reversed(blocks[index].instructions):
+            following = position_of.get(instruction.id, following)
+            waiting[instruction.id] = following
+        found = estimate(self.facts.kernel.with_blocks(blocks), waves=1, memory=self.facts.memory).stalls
+        self._blamed, self._weights = [], []
+        for stall in found:
+            consumer, producer = waiting.get(stall.instruction, -1), position_of.get(stall.waits_for or -1, -1)
+            if consumer >= 0 and producer >= 0 and consumer not in self.orders.fixed:
+                self._blamed.append((producer, consumer))
+                self._weights.append(stall.cycles)
 
 
 class LocalSearch:
@@ -73,42 +135,56 @@ class LocalSearch:
 
     name = "local-search"
 
-    def __init__(self, evaluations: int = 700, blocks: int = 2) -> None:
+    def __init__(self, evaluations: int = 2000, blocks: int = 2) -> None:
         self.evaluations = evaluations
         self.blocks = blocks
 
     def propose(self, facts: Facts) -> Generator[EditScript, bool | None, None]:
         """See Proposer.propose."""
         loops = [b for b in facts.hot_blocks if facts.flow.loop_depth[b] > 0] or list(facts.hot_blocks[:1])
+        model = WindowCost(facts.kernel, facts.memory) if loops else None
         for block in loops[: self.blocks]:
-            placement = Placement(facts, block)
-            if len(placement.body) >= _SMALLEST_BODY:
-                yield from self._climb(facts, block, placement)
+            problem = BlockRegion(Placement(facts, block))
+            if len(problem.units) >= _SMALLEST_BODY and model is not None:
+                yield from self._climb(facts, block, problem, model)
 
-    def _climb(self, facts: Facts, block: int, placement: Placement) -> Generator[EditScript, bool | None, None]:
-        orders = Orders(placement.body)
-        if not orders.movable:
+    def _climb(
+        self, facts: Facts, block: int, problem: BlockRegion, model: WindowCost
+    ) -> Generator[EditScript, bool | None, None]:
+        climb = _Climb(facts, problem, orders_of(problem), model)
+        if not climb.orders.movable:
             return
-        best = list(range(len(orders.body)))
-        best_cost = facts.cost(facts.kernel)
-        here, here_cost, idle = best, best_cost, 0
+        climb.start_at(climb.orders.start, 1.0)
+        whole_cost = facts.cost(facts.kernel)
+        starts = self._starts(facts, problem)
         for _ in range(self.evaluations):
             if facts.out_of_time():
                 return
-            moves = 1 + facts.rng.randrange(1 + min(idle // (_PATIENCE // _LARGEST_STEP), _LARGEST_STEP))
-            order = orders.neighbour(here, moves, facts)
-            blocks = placement.rebuild(orders.instructions(order))
-            cost = facts.cost(facts.kernel.with_blocks(blocks)) if blocks is not None else float("inf")
-            idle += 1
-            if cost <= here_cost + _TOLERANCE:
-                here, here_cost = order, cost
-            if blocks is not None and cost < best_cost - _TOLERANCE:
-                words = f"{self.name}: block {block}, {100 * (1 - cost):.1f} % fewer cycles in the model"
-                accepted = yield script_between(facts.kernel, blocks, words)
-                if accepted is False:
-                    here, here_cost = best, best_cost
-                    continue
-                best, best_cost, idle = order, cost, 0
-            if idle > _PATIENCE:
-                here, here_cost, idle = best, best_cost, 0
+            order = starts.pop() if starts else climb.next_order()
+            blocks = climb.blocks(order)
+            cost = climb.cost(blocks)
+            climb.idle += 1
+            if cost <= climb.here_cost + _TOLERANCE:
+                climb.here, climb.here_cost = order, cost
+            if blocks is not None and cost < climb.best_cost - _TOLERANCE:
+                whole = facts.cost(facts.kernel.with_blocks(blocks))
+                if whole < whole_cost - _TOLERANCE:
+                    words = f"{self.name}: block {block}, {100 * (1 - whole):.1f} % fewer cycles in the model"
+                    accepted = yield script_between(facts.kernel, blocks, words)
+                    if accepted is False:
+                        climb.go_back()
+                        continue
+                    whole_cost = whole
+                climb.start_at(order, cost)
+            if climb.idle > _PATIENCE:
+                climb.go_back()
 
+    def _starts(self, facts: Facts, problem: BlockRegion) -> list[Order]:
+        """Orders to begin with, the last first."""
+        return [list_schedule(problem.region, agent_named(name, facts.rng.getrandbits(32))) for name in _STARTS]
+
+
+def orders_of(problem: BlockRegion) -> Orders:
+    """The orders of a block, its end fixed."""
+    ends = (n for n, unit in enumerate(problem.units) if "terminator" in problem.body[unit[-1]].flags)
+    return Orders(problem.region, frozenset(ends))

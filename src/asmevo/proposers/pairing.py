@@ -33,8 +33,6 @@ from asmevo.target.model import VopdFacts
 
 _NEAR, _FAR = 24, 96
 """How far apart halves may stand, in places: near ones keep the compiler's order, far ones find more."""
-_MOST_TRIES = 12
-"""How often a pair more is tried, each time with registers dealt out anew."""
 _FUSED = ("v_dual_fma", "v_dual_dot2acc")
 _FUSED_SINGLE = ("v_fma", "v_dot2acc")
 _SHARE_GIVEN_UP = 8
@@ -177,31 +175,31 @@ class _Pairing:
         """The kernel's blocks with this one paired in one way; None if nothing came of it."""
         candidates = self._candidates(way.window)
         ranked = matched(candidates, len(self.block.body)) if way.matching else greedy(candidates)
-        chosen = self._merged(ranked).pairs
         refused: set[Slot] = set()
-        plan = self._dealt(chosen, way)
-        while plan.dealt.failed is not None and chosen:
-            refused |= self._unplaced(plan.dealt, chosen)
-            chosen = [pair for pair in chosen if pair.places not in refused]
-            plan = self._dealt(chosen, way)
-        plan = self._filled(plan, [pair for pair in ranked if pair.places not in refused], way)
-        while plan.dealt.failed is None:
+        plan = self._settled(self._merged(ranked).pairs, refused, way)
+        if plan is not None and refused:
+            more = [pair for pair in ranked if pair.places not in refused]
+            plan = self._settled(self._merged([*plan.pairs, *more]).pairs, refused, way) or plan
+        while plan is not None:
             bad, blocks = self._written(plan.order, plan.pairs, plan.dealt)
             if not bad:
                 return blocks
-            plan = self._dealt([pair for pair in plan.pairs if pair.places not in bad], way)
+            plan = self._settled([pair for pair in plan.pairs if pair.places not in bad], refused, way)
         return None
 
-    def _filled(self, plan: _Plan, ranked: Sequence[Pair], way: _Way) -> _Plan:
-        """With further pairs, one at a time, as long as registers are found."""
-        tries = _MOST_TRIES
-        for pair in ranked:
-            merging = self._merged(plan.pairs)
-            if tries and plan.dealt.failed is None and merging.make(pair):
-                more = self._dealt(merging.pairs, way)
-                tries -= 1
-                plan = more if more.dealt.failed is None else plan
-        return plan
+    def _settled(self, chosen: Sequence[Pair], refused: set[Slot], way: _Way) -> _Plan | None:
+        """Registers for as many of the chosen pairs as possible; `refused` gains the others."""
+        while True:
+            plan = self._dealt(chosen, way)
+            lost = plan.dealt.given_up
+            if plan.dealt.failed is not None:
+                lost = lost | _widest(plan.pairs)
+                if not plan.pairs:
+                    return None
+            if not lost:
+                return plan
+            refused |= lost
+            chosen = [pair for pair in plan.pairs if pair.places not in lost]
 
     def _merged(self, pairs: Iterable[Pair]) -> Merging:
         merging = self._free.copy()
@@ -234,15 +232,6 @@ class _Pairing:
     def _may(self, one: Half, other: Half) -> bool:
         return self._free.may_merge(one.place, other.place)
 
-    def _unplaced(self, dealt: Dealt, pairs: Sequence[Pair]) -> set[Slot]:
-        """Pairs to give up as a bundle found no place: one that asks for its register, else the widest apart."""
-        mine = {id(each) for each in dealt.failed.members} if dealt.failed is not None else set()
-        for pair in reversed(pairs):
-            if any(id(rule.first) in mine or id(rule.second) in mine for rule in pair.rules):
-                return {pair.places}
-        widest = sorted((pair.places for pair in pairs), key=lambda places: -abs(places[0] - places[1]))
-        return set(widest[: 1 + len(widest) // _SHARE_GIVEN_UP])
-
     def _written(
         self, order: Sequence[Slot], pairs: Sequence[Pair], dealt: Dealt
     ) -> tuple[set[Slot], tuple[Block, ...] | None]:
@@ -259,7 +248,7 @@ class _Pairing:
         refused = {pair.places for pair, found in zip(pairs, encoded, strict=True) if found is None}
         if refused:
             return refused, None
-        code = dict(zip(by_place, encoded, strict=True))
+        code = {places: found for places, found in zip(by_place, encoded, strict=True) if found is not None}
         ids = self._ids(order)
         instructions = []
         for slot in order:
@@ -296,6 +285,12 @@ class _Pairing:
         found = check_dual_issue(self.kernel.with_blocks(blocks))
         ids = {finding.instructions[0] for finding in found if finding.key not in known}
         return {slot for slot, each in zip(order, instructions, strict=True) if each.id in ids and len(slot) > 1}
+
+
+def _widest(pairs: Sequence[Pair]) -> set[Slot]:
+    """Some of the pairs whose halves come from farthest apart; they are what takes more registers."""
+    widest = sorted((pair.places for pair in pairs), key=lambda places: -abs(places[0] - places[1]))
+    return set(widest[: 1 + len(widest) // _SHARE_GIVEN_UP])
 
 
 def _no_cycles(edge: Edge) -> int:

@@ -15,10 +15,9 @@ hardware may write part of them before the last source is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from asmevo.analysis.live_ranges import BlockRanges, LiveRange
 from asmevo.analysis.liveness import LiveState
@@ -57,7 +56,10 @@ class Bundle:
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """Two ranges (or fixed units) whose registers must differ in the bits of `mask`; `pair` says for which slot."""
+    """Two ranges whose registers must differ in the bits of `mask`.
+
+    `pair` are the halves for which; one place twice is an instruction that is dual already and stays so.
+    """
 
     first: LiveRange
     second: LiveRange
@@ -67,9 +69,10 @@ class Apart:
 
 @dataclass(slots=True)
 class Dealt:
-    """Registers found: the new base of each bundle by id; or what stood in the way."""
+    """Registers found: the new base of each bundle by id; pairs given up for them; or what stood in the way."""
 
     bases: dict[int, int] = field(default_factory=dict)
+    given_up: set[Slot] = field(default_factory=set)
     failed: Bundle | None = None
 
 
@@ -185,9 +188,10 @@ class RenamedBlock:
     # --- dealing out ----------------------------------------------------------------------------------------
 
     def deal(self, order: Sequence[Slot], rules: Sequence[Apart] = ()) -> Dealt:
-        """Registers for every bundle in an order of slots; `failed` names a bundle that found no place.
+        """Registers for every bundle in an order of slots.
 
-        A bundle that found none is served first the next time.
+        `failed` names a bundle that found no place; before that, such a bundle is served first the next time. Where
+        there is a place, but none that keeps its rules, the pairs that ask for them are given up.
         """
         ruled: dict[int, list[Apart]] = {}
         for rule in rules:
@@ -205,21 +209,27 @@ class RenamedBlock:
     def _deal_once(self, board: _Board, ruled: Mapping[int, list[Apart]], urgent: list[Bundle]) -> Dealt:
         dealt = Dealt()
         for bundle, masks in board.requests(urgent):
-            mine = ruled.get(id(bundle), [])
-            base = board.place(bundle, masks, partial(self._keeps, mine, bundle, dealt))
-            if base is None:
+            mine = [rule for rule in ruled.get(id(bundle), ()) if rule.pair not in dealt.given_up]
+            bases = board.free_bases(bundle, masks)
+            kept = [base for base in bases if not self._broken(mine, bundle, dealt, base)] if mine else bases
+            if not kept and bases:
+                base = min(bases, key=lambda base: len(self._broken(mine, bundle, dealt, base)))
+                dealt.given_up |= {rule.pair for rule in self._broken(mine, bundle, dealt, base)}
+                kept = [base]
+            if not kept or any(one == other for one, other in dealt.given_up):
                 dealt.failed = bundle
                 return dealt
-            dealt.bases[id(bundle)] = base
+            dealt.bases[id(bundle)] = board.take(bundle, kept, masks)
         return dealt
 
-    def _keeps(self, rules: Iterable[Apart], bundle: Bundle, dealt: Dealt, base: int) -> bool:
-        """Whether a bundle at `base` keeps its rules, as far as the other sides have their places."""
+    def _broken(self, rules: Iterable[Apart], bundle: Bundle, dealt: Dealt, base: int) -> list[Apart]:
+        """Rules that a bundle at `base` breaks, as far as the other sides have their places."""
+        broken = []
         for rule in rules:
-            units = [self._unit(each, bundle, base, dealt) for each in (rule.first, rule.second)]
-            if units[0] is not None and units[1] is not None and not (units[0] ^ units[1]) & rule.mask:
-                return False
-        return True
+            one, other = (self._unit(each, bundle, base, dealt) for each in (rule.first, rule.second))
+            if one is not None and other is not None and not (one ^ other) & rule.mask:
+                broken.append(rule)
+        return broken
 
     def _unit(self, each: LiveRange, bundle: Bundle, base: int, dealt: Dealt) -> int | None:
         owner = self.bundle_of.get(id(each))
@@ -324,25 +334,15 @@ class _Board:
         """Bundles with (distance, moments) of each member: urgent ones, then in the order in which they begin."""
         return sorted(self._requests, key=lambda request: request[0] not in urgent)
 
-    def place(self, bundle: Bundle, masks: list[tuple[int, int]], keeps: Callable[[int], bool]) -> int | None:
-        """A base at which all members are free and the rules are kept: the old one, else where least room is lost.
-
-        It is taken then.
-        """
-        last = bundle.below - bundle.width + 1
-        if bundle.base < last and self._is_free(bundle.base, masks) and keeps(bundle.base):
-            return self._take(bundle.base, masks)
-        bases = range(bundle.base % bundle.modulus, max(last, 0), bundle.modulus)
-        fitting = [base for base in bases if self._is_free(base, masks) and keeps(base)]
-        if not fitting:
-            return None
-        return self._take(min(fitting, key=lambda base: self._lost(base, masks)), masks)
-
-    def _is_free(self, base: int, masks: list[tuple[int, int]]) -> bool:
+    def free_bases(self, bundle: Bundle, masks: list[tuple[int, int]]) -> list[int]:
+        """Where all members are free."""
         taken = self.taken
-        return all(not taken.get(base + distance, 0) & mask for distance, mask in masks)
+        bases = range(bundle.base % bundle.modulus, max(bundle.below - bundle.width + 1, 0), bundle.modulus)
+        return [b for b in bases if all(not taken.get(b + distance, 0) & mask for distance, mask in masks)]
 
-    def _take(self, base: int, masks: list[tuple[int, int]]) -> int:
+    def take(self, bundle: Bundle, bases: list[int], masks: list[tuple[int, int]]) -> int:
+        """Takes one of some free bases: the old one, else where least room is lost."""
+        base = bundle.base if bundle.base in bases else min(bases, key=lambda each: self._lost(each, masks))
         for distance, mask in masks:
             self.taken[base + distance] = self.taken.get(base + distance, 0) | mask
         return base

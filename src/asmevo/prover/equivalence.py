@@ -10,6 +10,9 @@ end. Blocks that hold the same encodings in the same order need no run.
 nothing else (a candidate block that read a further register would have an input the parent's block does not have, and
 its value would differ).
 
+Where values changed their registers from one block to the next, `correspondence` infers which registers of the two
+versions hold the same.
+
 The answer is `equivalent`, or `different` with the first thing that differs, or `undecided` with the
 instruction that has no meaning here. The theorem assumes that each value is ready when it is read.
 """
@@ -24,6 +27,7 @@ from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Block, Kernel, code_bytes
 from asmevo.program.reading import PC_READS
 from asmevo.program.registers import UNIT_COUNT, register_names, units_of
+from asmevo.prover.correspondence import Correspondence
 from asmevo.prover.symbolic import Outcome, Values, leaves_block, run_block
 
 _EVERYTHING = (1 << UNIT_COUNT) - 1
@@ -73,8 +77,15 @@ class Prover:
         for index in changed:
             difference = self._compare(index, candidate.blocks[index])
             if difference is not None:
-                return difference
+                return self._renamed(candidate, changed) or difference
         return Proof(Answer.EQUIVALENT, _sentence(changed), tuple(changed))
+
+    def _renamed(self, candidate: Kernel, changed: list[int]) -> Proof | None:
+        """The proof for values that changed their registers across blocks; None where there is none."""
+        entries = (0, *(block for _, block in self._entries if block is not None))
+        if len(changed) < 2 or not Correspondence(self.parent, candidate, entries).proves():
+            return None
+        return Proof(Answer.EQUIVALENT, f"{_sentence(changed)}, under other names", tuple(changed))
 
     def layout(self, candidate: Kernel) -> Proof | None:
         """What the candidate's places in memory break: program counters that are read, and where launches enter."""

@@ -37,7 +37,7 @@ and address): a candidate may make fewer of them, never others.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from asmevo.analysis.dependence import renumbered_places
@@ -211,9 +211,14 @@ class Outcome:
         return found
 
 
-def run_block(instructions: Sequence[Instruction], values: Values) -> Outcome:
-    """Runs a block on the initial symbols. Stops at an instruction without a meaning and names it."""
-    outcome = Outcome()
+def run_block(
+    instructions: Sequence[Instruction], values: Values, start: Mapping[int, int] | None = None
+) -> Outcome:
+    """Runs a block on the initial symbols. Stops at an instruction without a meaning and names it.
+
+    `start` are values that units have then; all others have their own number.
+    """
+    outcome = Outcome(registers=dict(start or {}))
     renumbered = renumbered_places(instructions)
     for place, instruction in enumerate(instructions):
         step = step_of(instruction.decoded)

@@ -11,7 +11,7 @@ from asmevo.timing.counters import CounterLine
 from asmevo.timing.estimate import LoopEstimate, Stall
 from asmevo.timing.scenarios import Latencies
 from asmevo.timing.second_opinion import McaEstimate
-from asmevo.timing.timeline import Timeline
+from asmevo.timing.timeline import CoverLink, Timeline
 
 _MOST_STALLS = 8
 _DIFFERS = 0.05
@@ -41,7 +41,7 @@ def estimate_lines(
         yield f"    {_stall_words(kernel, stall)}"
     yield from _occupancy_lines(kernel, limits)
     for kind, each in seen.items():
-        yield f"  {kind} as seen: {each}"
+        yield f"  measured {kind}: {each}"
     yield "  known: " + ", ".join(f"{share:.0%} {known}" for known, share in found.known.items()) + f"; {found.silicon}"
     yield f"  {found.note}; {'; '.join(found.assumptions)}"
 
@@ -121,7 +121,15 @@ def timeline_lines(kernel: Kernel, found: Timeline) -> Iterator[str]:
             text += f"  (waited {slot.stall}: {slot.reason}{source})"
         link = covered.get(slot.instruction)
         if link is not None and slot.wave == 0 and slot.iteration == 0:
-            wait = _named(kernel, link.wait) if link.wait is not None else "no wait"
-            use = _named(kernel, link.use) if link.use is not None else "nothing on the path"
-            text += f"  [covered by {wait}; first used by {use}]"
+            text += _link_words(kernel, link)
         yield text
+
+
+def _link_words(kernel: Kernel, link: CoverLink) -> str:
+    """Which wait covers a memory instruction, and what uses its result first; "" where neither is on the path."""
+    parts = []
+    if link.wait is not None:
+        parts.append(f"covered by {_named(kernel, link.wait)}")
+    if link.use is not None:
+        parts.append(f"first used by {_named(kernel, link.use)}")
+    return f"  [{'; '.join(parts)}]" if parts else ""

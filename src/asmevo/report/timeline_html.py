@@ -53,7 +53,7 @@ def _heading(kernel: Kernel, found: Timeline, limits: Occupancy) -> str:
         f"<p>{estimate.cycles:.0f} cycles with {estimate.waves} waves a SIMD, memory: {escape(estimate.memory)}. "
         f"{escape(estimate.critical)} {escape(estimate.next_limit)}</p>"
         f"<p>Occupancy {limits.waves} of {limits.max_waves} waves, limited by {escape(limits.limited_by)}.</p>"
-        f"<ul>{steps}</ul><p>Known: {escape(known)}; {escape(estimate.silicon)}. {escape(estimate.note)}; "
+        f"<ul>{steps}</ul><p>Known: {escape(known)}; {escape(estimate.silicon)}. {escape(estimate.note.capitalize())}; "
         f"{escape('; '.join(estimate.assumptions))}.</p>"
     )
 

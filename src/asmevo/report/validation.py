@@ -37,7 +37,7 @@ def validation_lines(rows: Sequence[Row]) -> Iterator[str]:
         floor = f" (two captures agree on {_percent(row.floor_total)})" if row.floor_total.count else ""
         yield (
             f"{row.target} {row.kernel}: {_percent(row.total)} of {row.total.count} issue gaps exact{floor}{mca}; "
-            f"{row.total.close_share:.1%} within a unit; wave time off by {row.wave_time_error:.1%}"
+            f"{row.total.close_share:.1%} within a unit; wave time off by {row.wave_time_error:.1%}{_order_words(row)}"
         )
     for words in (*_summary_sentences(rows), *_ranking_sentences(rows)):
         yield words.replace("`", "")
@@ -46,6 +46,13 @@ def validation_lines(rows: Sequence[Row]) -> Iterator[str]:
         yield "most frequent misses:"
         for words, count in found.most_common(10):
             yield f"  {count:6d} x {words}"
+
+
+def _order_words(row: Row) -> str:
+    if not row.order.count:
+        return ""
+    floor = f" ({_percent(row.order_floor)} in two captures)" if row.order_floor.count else ""
+    return f"; waves issue in the same order in {_percent(row.order)}{floor}"
 
 
 def validation_report(rows: Sequence[Row]) -> str:

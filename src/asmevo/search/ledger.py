@@ -12,8 +12,8 @@ Records and their names, which are the ids that `asmevo log` and `show` speak of
     offer      R/offer-N   the N-th best of the patch: candidate, gain, verdicts; the patched program as an artifact
     end        R/end       the patch as an artifact, counts
 
-An accepted candidate is committed before the search goes on, with the refused ones since the last; refused
-ones alone wait until there are many or they are old. So a run that is killed loses no accepted candidate.
+Candidates are committed in groups: when there are many, when the oldest is a second old, and always before the search
+tells anybody about them. So a run that is killed loses nothing that it had reported.
 """
 
 from __future__ import annotations
@@ -125,8 +125,6 @@ class LedgerRun:
         self._add(Entry("candidate", self.id, name, f'{json.dumps(body)[:-1]}, "script": {written}}}'))
         if tried.kernel_hash is not None:
             self._names.setdefault(tried.kernel_hash, name)
-        if tried.accepted:
-            self.flush()
 
     def record_failure(self, proposer: str, reason: str) -> None:
         """A proposer that had to be given up, in one sentence."""

@@ -25,8 +25,7 @@ _LOOKED_AT = 400
 
 def make_offers(bench: Bench, board: Board, program: Program) -> tuple[PatchCandidate, ...]:
     """The offers, best first; gates that refuse here are counted on the board."""
-    launch = bench.options.launch
-    emulation = EmulationGate(program, bench.kernel, launch) if launch is not None and board.found else None
+    emulation = _emulation(bench, program) if board.found else None
     predicted = [(bench.timing.predict(each.kernel), each) for each in _different(bench, board)]
     offers: list[PatchCandidate] = []
     for prediction, candidate in sorted(predicted, key=lambda pair: pair[0].cost):
@@ -38,6 +37,11 @@ def make_offers(bench: Bench, board: Board, program: Program) -> tuple[PatchCand
         else:
             board.refused[verdicts[-1].gate] += 1
     return tuple(offers)
+
+
+def _emulation(bench: Bench, program: Program) -> EmulationGate | None:
+    launch, policy = bench.options.launch, bench.options.floating_point
+    return EmulationGate(program, bench.kernel, launch, policy) if launch is not None else None
 
 
 def _different(bench: Bench, board: Board) -> Iterator[Candidate]:

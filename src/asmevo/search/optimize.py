@@ -38,6 +38,7 @@ _POLICY_NAMES: dict[FloatPolicy, FloatingPoint] = {
     FloatPolicy.CONTRACT: "contract",
     FloatPolicy.REASSOC: "reassoc",
 }
+_OWN_SHARE = 0.5  # of the budget, for all of the user's proposers together with the gates' time for them
 _EPOCHS = 10
 _SHORTEST_EPOCH = 1.0  # seconds
 _SMALLEST_EPOCH = 16  # candidates of one worker
@@ -127,8 +128,10 @@ class _Search:
     def run(self) -> None:
         """All of the searching."""
         rng = random.Random(self.options.seed)
-        for proposer in self.options.proposers:
-            self._follow(proposer, rng)
+        own = self.options.proposers
+        together = _OWN_SHARE if self.options.built_in else 1.0
+        for number, proposer in enumerate(own, 1):
+            self._follow(proposer, rng, together * number / len(own))
         if self.used() >= 1.0 or not self.options.built_in:
             return
         if self.options.workers > 1 or self.options.executor != "processes":
@@ -136,23 +139,28 @@ class _Search:
         else:
             before = self.used()
             island = Island(self.bench, failed=self.board.failed)
-            island.run(self.left(), lambda share, words: self.tell(before + share * (1.0 - before), words))
+            island.run(self.left(), lambda share, words: self._say(before + share * (1.0 - before), words))
 
-    def _follow(self, proposer: Proposer, rng: random.Random) -> None:
-        """One of the user's proposers, on the best version so far, until it is done or the budget is used."""
+    def _follow(self, proposer: Proposer, rng: random.Random, until: float) -> None:
+        """One of the user's proposers, on the best version so far, until it is done or that share is used."""
         base = self.bench.best.kernel
-        scripts = proposer.propose(self.bench.facts(base, rng, lambda: self.used() >= 1.0))
+        scripts = proposer.propose(self.bench.facts(base, rng, lambda: self.used() >= until))
         answer: bool | None = None
         try:
-            while self.used() < 1.0:
+            while self.used() < until:
                 answer = self.bench.judge(scripts.send(answer), base, proposer.name) is not None
-                self.tell(self.used(), f"{proposer.name}: {self.board.tried} tried, {len(self.board.found)} kept")
+                self._say(self.used(), f"{proposer.name}: {self.board.tried} tried, {len(self.board.found)} kept")
         except StopIteration:
             pass
         except ProposerError as error:
             self.board.failed(proposer.name, str(error))
         finally:
             scripts.close()
+
+    def _say(self, share: float, words: str) -> None:
+        """Reports progress; what it speaks of is in the ledger before."""
+        self.board.ledger.flush()
+        self.tell(share, words)
 
     def _elsewhere(self) -> None:
         """Epochs on islands that the executor runs."""
@@ -175,7 +183,7 @@ class _Search:
             going = self._gather(answers, lost)
             best = 100 * (1 - self.board.best)
             words = f"{self.options.workers} workers: {self.board.tried} tried, {len(self.board.found)} kept"
-            self.tell(self.used(), f"{words}, best {best:.1f} %")
+            self._say(self.used(), f"{words}, best {best:.1f} %")
 
     def _gather(self, answers: list[EpochAnswer | str], lost: set[int]) -> bool:
         """Takes the answers in; whether anybody can go on."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from asmevo.analysis.windows import Window
 from asmevo.checks.constraints import Compiled
@@ -67,3 +68,13 @@ class OptimizationRun:
     accepted: int
     why_nothing: str
     tallies: Mapping[str, Tally]
+
+    def to_dict(self) -> dict[str, Any]:
+        """All but the patch as JSON data; `run` is the id."""
+        return {
+            "run": self.id,
+            "tried": self.tried,
+            "accepted": self.accepted,
+            "why_nothing": self.why_nothing if not self.patch.candidates else None,
+            "proposers": {name: asdict(tally) for name, tally in self.tallies.items()},
+        }

@@ -112,9 +112,8 @@ def misses(waves: Iterable[Replayed], most: int) -> tuple[Miss, ...]:
     for wave in waves:
         for gap in wave.gaps():
             if gap.traced != gap.predicted:
-                names = (wave.steps[place].profile.decoded.mnemonic for place in (gap.place - 1, gap.place))
-                before, instruction = names
-                found[before, instruction, gap.traced, gap.predicted] += 1
+                before, own = (wave.steps[place].profile.decoded.mnemonic for place in (gap.place - 1, gap.place))
+                found[before, own, gap.traced, gap.predicted] += 1
     return tuple(Miss(*key, count) for key, count in found.most_common(most))
 
 

@@ -11,7 +11,7 @@ shares (the oldest goes first) the mean over them that keeps the SIMD's throughp
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -126,18 +126,36 @@ def estimate(
     stretches = path_of(kernel)
     if only_loops:
         stretches = tuple(each for each in stretches if each.loop is not None)
-    most = max(_FEWEST_ITERATIONS, min(MOST_ITERATIONS, WAVE_ITERATIONS // count))
-    limits = [
-        min(trips_of(each.loop, trip_count), most) if each.loop is not None else 1 for each in stretches
-    ]
+    simulator = simulate(kernel, machine, stretches, count, trip_count, observe)
+    return _Summary(kernel, machine, stretches, simulator, trip_count).estimate(count, possible, memory)
+
+
+def simulate(
+    kernel: Kernel,
+    machine: Machine,
+    stretches: Sequence[Stretch],
+    waves: int,
+    trip_count: TripCounts,
+    observe: Observe | None = None,
+) -> Simulator:
+    """The simulator after `waves` waves went through stretches of a kernel's path, one after the other."""
+    most = max(_FEWEST_ITERATIONS, min(MOST_ITERATIONS, WAVE_ITERATIONS // waves))
+    limits = [min(trips_of(each.loop, trip_count), most) if each.loop is not None else 1 for each in stretches]
     steps = schedule(machine, (_code(kernel, each) for each in stretches))
-    plan = [
-        (own, each.loop is not None, limit) for own, each, limit in zip(steps, stretches, limits, strict=True)
-    ]
-    simulator = Simulator(machine, plan, count, _waves_of_group(kernel), _spacing(kernel.target))
+    plan = [(own, each.loop is not None, limit) for own, each, limit in zip(steps, stretches, limits, strict=True)]
+    simulator = Simulator(machine, plan, waves, _waves_of_group(kernel), _spacing(kernel.target))
     simulator.observe = observe
     simulator.run()
-    return _Summary(kernel, machine, stretches, simulator, trip_count).estimate(count, possible, memory)
+    return simulator
+
+
+def stretch_cycles(stretch: Stretch, log: StretchLog, number: int, trip_count: TripCounts) -> float:
+    """Cycles that wave `number` spends in a stretch, all of its iterations and those of the loops around it."""
+    around = 1
+    for header in stretch.around:
+        around *= trips_of(header, trip_count)
+    trips = trips_of(stretch.loop, trip_count) if stretch.loop is not None else 1
+    return around * _wave_cycles(log, number, trips)
 
 
 def _code(kernel: Kernel, stretch: Stretch) -> tuple[list[Instruction], list[bool], bool]:
@@ -189,7 +207,7 @@ class _Summary:
             for header in stretch.around:
                 around *= trips_of(header, self._trip_count)
             trips = trips_of(stretch.loop, self._trip_count) if stretch.loop is not None else 1
-            ends = [end + around * _wave_cycles(log, number, trips) for number, end in enumerate(ends)]
+            ends = [e + stretch_cycles(stretch, log, n, self._trip_count) for n, e in enumerate(ends)]
             _add(stalls, _stretch_stalls(log, trips), around)
             for step in log.steps:
                 if not step.silent:
@@ -266,8 +284,8 @@ class _Summary:
             or (not isinstance(self._trip_count, int) and h not in self._trip_count)
         )
         if unknown:
-            blocks = ", ".join(map(str, unknown))
-            found.append(f"{ASSUMED_TRIP_COUNT} iterations of the loops at blocks {blocks}")
+            loops_of = "loop at block" if len(unknown) == 1 else "loops at blocks"
+            found.append(f"{ASSUMED_TRIP_COUNT} iterations of the {loops_of} {', '.join(map(str, unknown))}")
         walked = {block for each in self._stretches for block in each.blocks}
         left = len(self._kernel.blocks) - len(walked)
         if left:

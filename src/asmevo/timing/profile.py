@@ -15,6 +15,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from asmevo.analysis.windows import Cost
@@ -26,7 +27,7 @@ from asmevo.timing.profile_csv import CounterRow, ProfileError, TraceRow, read_c
 from asmevo.timing.scenarios import machine_for
 from asmevo.timing.thread_trace import looks_like_thread_trace, read_thread_trace
 from asmevo.timing.timeline import CoverLink, timeline
-from asmevo.timing.traces import TracedWave
+from asmevo.timing.traces import TracedWave, most_together
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def read_profile(path: str | Path) -> Profile:
 def costs_of(profile: Profile, kernel: Kernel) -> dict[int, Cost]:
     """The cost of each instruction (by id). Raises ProfileError and ThreadTraceError when it is of other code."""
     if profile.raw:
-        return _costs_of_waves(kernel, read_thread_trace(profile.file, profile.raw, kernel))
+        return _costs_of_waves(kernel, _waves(profile, kernel))
     if not profile.trace:
         words = "has counters only; to know instructions, thread-trace statistics or a raw thread trace are needed"
         raise ProfileError(profile.file, words)
@@ -77,11 +78,21 @@ def executions(kernel: Kernel, costs: Mapping[int, Cost]) -> dict[int, int]:
 def seen_latencies(profile: Profile, kernel: Kernel) -> dict[str, Distribution]:
     """Cycles from load to data by latency class, over loads whose wait stalled; none for counters."""
     if profile.raw:
-        return memory_times(kernel, read_thread_trace(profile.file, profile.raw, kernel))
+        return memory_times(kernel, _waves(profile, kernel))
     if not profile.trace:
         return {}
     rows = {instruction.id: row for instruction, row in _rows_of(profile, kernel) if row.hits}
     return _seen_between(kernel, rows, timeline(kernel, waves=1).links)
+
+
+def seen_waves(profile: Profile, kernel: Kernel) -> int | None:
+    """The most waves of the kernel that a raw trace shows on its SIMD at one time; None for other profiles."""
+    return most_together(_waves(profile, kernel)) if profile.raw else None
+
+
+@lru_cache(maxsize=4)
+def _waves(profile: Profile, kernel: Kernel) -> tuple[TracedWave, ...]:
+    return read_thread_trace(profile.file, profile.raw, kernel)
 
 
 def counters_of(profile: Profile, kernel: Kernel) -> dict[str, float]:

@@ -15,7 +15,6 @@ from functools import lru_cache
 from asmevo.program.kernel import Kernel
 from asmevo.target import Target
 from asmevo.target.data_files import read
-from asmevo.target.fit import fitted_kernels
 from asmevo.timing.distribution import Distribution
 from asmevo.timing.machine import Machine
 
@@ -69,8 +68,12 @@ def _machine(
 def silicon_note(kernel: Kernel) -> str:
     """Whether anything of an estimate was checked against silicon, in a sentence."""
     name = kernel.target.name
-    if not fitted_kernels(name):
+    error = read("model_errors").get(name)
+    if error is None:
         return f"no traces of {name}: nothing here was checked against silicon"
     if any("mfma" in instruction.mnemonic for instruction in kernel.instructions):
         return f"the traces of {name} hold no MFMA: its timing was not checked against silicon"
-    return f"checked against traces of {name} (docs/timing_validation.md)"
+    return (
+        f"on traces of {name} waves were off by {error['mean']:.1%} (mean of {error['kernels']} kernels, "
+        f"worst {error['worst']:.1%}; waits given)"
+    )

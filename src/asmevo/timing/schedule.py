@@ -50,16 +50,11 @@ class Link(NamedTuple):
     cause: Cause
 
 
-class After(NamedTuple):
-    """Later instructions of the wave to `port` issue not earlier than `cycles` after this one."""
-
-    port: int
-    cycles: int
-    cause: Cause
-
-
 class Recent(NamedTuple):
-    """s_delay_alu: not earlier than the `back`-th last entry of the wave's history `history` allows."""
+    """s_delay_alu: not before what the `back`-th last instruction of the kind `history` allows.
+
+    A negative `back`: so many cycles after the last.
+    """
 
     history: int
     back: int
@@ -117,11 +112,8 @@ class Step:
     results: tuple[Link, ...]
     issued: tuple[Link, ...]
     sources: tuple[Link, ...]
-    delays: tuple[Recent, ...]
     waits: tuple[tuple[int, int], ...]
-    after: tuple[After, ...]
     returns: tuple[Return, ...]
-    history: tuple[int, int, Cause] | None
     barrier: str
     barrier_gap: Cost | None
     profile: Profile
@@ -139,6 +131,7 @@ class _Place:
     readers: dict[int, None] = field(default_factory=dict)
     delays: list[Recent] = field(default_factory=list)
     sources: dict[Link, None] = field(default_factory=dict)
+    issued: dict[Link, None] = field(default_factory=dict)
     first_vector: bool = False
     before_silent: bool = False
 
@@ -166,6 +159,7 @@ class _Linker:
         self._rules = _rules_of(machine)
         self._drains = _Drains(machine)
         self._order = _Order(machine)
+        self._history: tuple[list[Link], ...] = ([], [], [])
         self._read_vector = False
 
     def stretch(self, instructions: Sequence[Instruction], taken: Sequence[bool], repeats: bool) -> list[Step]:
@@ -217,13 +211,29 @@ class _Linker:
             place.sources[link] = None
         for link in self._drains.links(profile):
             place.sources[link] = None
+        for recent in place.delays:
+            self._delay(place, recent)
+        if profile.port is Port.SALU and self._order.scalar_writer is not None:
+            place.issued[self._order.scalar_writer] = None
         for unit in profile.writes:
             writer[unit] = slot
+        entry = self._rules.history(profile)
+        if entry is not None:
+            which, cycles, cause = entry
+            self._history[which].append(Link(slot, cycles, cause))
         if profile.port in _VECTOR_PORTS and profile.decoded.reads & VECTOR_MASK:
             place.first_vector |= not self._read_vector
             self._read_vector = True
         self._order.pass_by(slot, profile)
         self._drains.pass_by(slot, profile)
+
+
+    def _delay(self, place: _Place, recent: Recent) -> None:
+        history, back = self._history[recent.history], max(recent.back, 1)
+        if len(history) >= back:
+            slot, cycles, cause = history[-back]
+            wait = -recent.back * self._machine.interval if recent.back < 0 else 0
+            place.issued[Link(slot, cycles + wait, cause)] = None
 
 
 class _Order:
@@ -248,6 +258,9 @@ class _Order:
         self._lds: tuple[int, Cost] | None = None
         self._scalar_before_write = cost("salu_before_valu_scalar_write", "valu scalar result after salu")
         self._vector_read = cost("valu_reads_sgpr", "valu reads source")
+        self._scalar_write = cost("valu_sgpr_to_salu_issue", "salu after valu scalar result")
+        self.scalar_writer: Link | None = None
+        """What scalar instructions issue behind: the latest vector instruction with a scalar result."""
         self._latest: dict[Port, int] = {}
         self._scalar_busy = 0
         self._memory_readers: dict[int, list[tuple[int, Cost]]] = {}
@@ -278,6 +291,8 @@ class _Order:
     def pass_by(self, slot: int, profile: Profile) -> None:
         if profile.port in _VECTOR_PORTS:
             self._latest[Port.VALU] = slot
+            if profile.writes_scalar and self._scalar_write is not None:
+                self.scalar_writer = Link(slot, *self._scalar_write)
             for unit in profile.reads:
                 if SCALAR_RESULTS >> unit & 1:
                     self._scalar_readers[unit] = slot
@@ -359,7 +374,6 @@ class _Rules:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._afters: dict[Profile, tuple[After, ...]] = {}
         self._histories: dict[Profile, tuple[int, int, Cause] | None] = {}
         cost = machine.cost
         assert machine.issue is not None
@@ -375,7 +389,6 @@ class _Rules:
         self._entry = cost("immediate_after_other", "issue immediate")
         self._two_pass = cost("delay_alu_valu_dep_two_pass", "delay_alu valu")
         self._one_pass = cost("delay_alu_valu_dep", "delay_alu valu")
-        self._after_scalar_write = cost("valu_sgpr_to_salu_issue", "salu after valu scalar result")
 
     def step(self, slot: int, places: Sequence[_Place]) -> Step:
         """The step of one place; its producers are in `places`."""
@@ -384,11 +397,8 @@ class _Rules:
         taken = self._branch(place)
         entry = self._entry if profile.immediate else None
         results, issued = self._links(place, places)
+        issued += tuple(place.issued)
         sources = tuple(place.sources)
-        after = self._afters.get(profile)
-        if after is None:
-            after = self._afters[profile] = self._after(profile)
-            self._histories[profile] = self._history(profile)
         queue = machine.queues.get(profile.stream)
         unlimited = profile.port is Port.IMMEDIATE
         return Step(
@@ -398,7 +408,7 @@ class _Rules:
             engine=int(profile.engine),
             stream=int(profile.stream),
             queue=queue,
-            held=bool((queue is None and results) or issued or sources or place.delays or profile.waits),
+            held=bool((queue is None and results) or issued or sources or profile.waits),
             to_execute=self._to_execute(place),
             to_stamp=_to_stamp(profile),
             gathered=profile.gathered,
@@ -426,11 +436,8 @@ class _Rules:
             results=results,
             issued=issued,
             sources=sources,
-            delays=tuple(place.delays),
             waits=profile.waits,
-            after=after,
             returns=profile.returns,
-            history=self._histories[profile],
             barrier=profile.barrier,
             barrier_gap=profile.result if profile.barrier else None,
             profile=profile,
@@ -495,15 +502,13 @@ class _Rules:
                 return self._scalar_to_valu
         return producer.result
 
-    def _after(self, profile: Profile) -> tuple[After, ...]:
-        if profile.port not in _VECTOR_PORTS:
-            return ()
-        if profile.writes_scalar and self._after_scalar_write is not None:
-            return (After(int(Port.SALU), *self._after_scalar_write),)
-        return ()
+    def history(self, profile: Profile) -> tuple[int, int, Cause] | None:
+        """What s_delay_alu may wait for (history, cycles until it lets a dependent go, cause); memoised."""
+        if profile not in self._histories:
+            self._histories[profile] = self._history(profile)
+        return self._histories[profile]
 
     def _history(self, profile: Profile) -> tuple[int, int, Cause] | None:
-        """(history, cycles until s_delay_alu lets a dependent go, cause)."""
         if self._machine.target.delay_alu is None:
             return None
         if profile.port is Port.SALU:

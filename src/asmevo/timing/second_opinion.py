@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from asmevo.program.kernel import Kernel
+from asmevo.target.data_files import read
 from asmevo.timing.path import Stretch, TripCounts, path_of, trips_of
 from asmevo.toolchain import Processor
 from asmevo.toolchain.errors import ToolchainError, ToolchainMissingError
@@ -48,7 +49,7 @@ class McaEstimate:
     target: str
     cycles: float
     loops: tuple[McaLoop, ...]
-    notes: tuple[str, ...] = NOTES
+    notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -73,7 +74,16 @@ def ask_mca(kernel: Kernel, trip_count: TripCounts = None) -> McaEstimate:
         loop = _loop(stretch, text, processor, trips, slot)
         loops.append(loop)
         total += around * trips * loop.cycles
-    return McaEstimate(kernel.name, kernel.target.name, total, tuple(loops))
+    return McaEstimate(kernel.name, kernel.target.name, total, tuple(loops), (*NOTES, _error_note(kernel)))
+
+
+def _error_note(kernel: Kernel) -> str:
+    name = kernel.target.name
+    error = read("model_errors").get(name)
+    if error is None:
+        return f"no traces of {name}: neither it nor the own model was checked against silicon"
+    ours = f"the own model by {error['beside_it']:.1%}"
+    return f"on traces of {name} its waves were off by {error['llvm_mca']:.1%}, {ours}, waits given to both"
 
 
 def _loop(stretch: Stretch, text: str, processor: Processor, trips: int, slot: int) -> McaLoop:

@@ -78,10 +78,8 @@ class Wave:
     next: int
     issued: list[int]
     started: list[int]
-    after: list[tuple[int, Cause, int] | None]
     pending: list[list[tuple[int, int, Cause]]]
     group_end: dict[tuple[int, str], int]
-    histories: tuple[list[tuple[int, Cause, int]], ...]
     next_cause: Cause | None = None
     last_slot: int = -1
     line: int = -1
@@ -169,8 +167,8 @@ class Simulator:
     @staticmethod
     def _wave(number: int, group: int, start: int, slots: int, counters: int, interval: int, stretches: int) -> Wave:
         return Wave(
-            number, group, start, [_LONG_AGO] * slots, [_LONG_AGO] * slots, [None] * _PORTS,
-            [[] for _ in range(counters)], {}, ([], [], []), entered=start, last_issue=start - interval,
+            number, group, start, [_LONG_AGO] * slots, [_LONG_AGO] * slots,
+            [[] for _ in range(counters)], {}, entered=start, last_issue=start - interval,
             last_stretch=stretches - 1,
         )  # fmt: skip
 
@@ -267,9 +265,6 @@ class Simulator:
         time, cause, culprit = wave.next, wave.next_cause, wave.last_slot
         if step.entry and not wave.after_immediate:
             time, cause = time + step.entry, step.entry_cause
-        after = wave.after[step.port]
-        if after is not None and after[0] > time:
-            time, cause, culprit = after
         if step.held or wave.given is not None:
             time, cause, culprit = self._held_back(wave, step, time, cause, culprit)
         return Bound(time, cause, culprit)
@@ -310,17 +305,6 @@ class Simulator:
         for slot, cycles, why in step.sources:
             if wave.started[slot] + cycles > time:
                 time, cause, culprit = wave.started[slot] + cycles, why, slot
-        for history, back in step.delays:
-            entries = wave.histories[history]
-            if back < 0 and entries:
-                release, why, whom = entries[-1]
-                release += -back * self._interval
-            elif 0 < back <= len(entries):
-                release, why, whom = entries[-back]
-            else:
-                continue
-            if release > time:
-                time, cause, culprit = release, why, whom
         if wave.given is not None:
             return max(time, wave.given.get(step.slot, time)), cause, culprit
         for counter, most in step.waits:
@@ -363,13 +347,6 @@ class Simulator:
             self._hold_ports(step, time)
         if step.queue is not None:
             self._keep_wave(wave, step)
-        for port, cycles, why in step.after:
-            held = wave.after[port]
-            if held is None or held[0] < time + cycles:
-                wave.after[port] = (time + cycles, why, slot)
-        if step.history is not None:
-            which, cycles, why = step.history
-            wave.histories[which].append((time + cycles, why, slot))
         if step.returns:
             self._await(wave, step, start)
         if step.waits:

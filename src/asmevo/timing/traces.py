@@ -11,6 +11,7 @@ import gzip
 import json
 import sys
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,15 @@ def _traced_wave(line: dict[str, Any]) -> TracedWave:
     )
     executes = tuple(line.get("exec") or [None] * len(issues))
     return TracedWave(line["wave"], line.get("simd", 0), line["start"], issues, executes)
+
+
+def most_together(waves: Sequence[TracedWave]) -> int:
+    """The most waves that run on one SIMD at one time."""
+    most = 0
+    for simd in {wave.simd for wave in waves}:
+        spans = [(w.issues[0].cycle, w.issues[-1].cycle) for w in waves if w.simd == simd and w.issues]
+        most = max([most, *(sum(a <= start <= b for a, b in spans) for start, _ in spans)])
+    return most
 
 
 def kernel_of(trace: Trace, folder: Path) -> Kernel:

@@ -35,7 +35,7 @@ from asmevo.timing.interleaving import order_floor, order_share
 from asmevo.timing.ranking import BlockTime, Schedule
 from asmevo.timing.replay import Replayed, replay
 from asmevo.timing.second_opinion import McaGaps
-from asmevo.timing.traces import Trace, kernel_of, read_trace, trace_files
+from asmevo.timing.traces import Trace, kernel_of, most_together, read_trace, trace_files
 
 _WORST = 10
 
@@ -143,14 +143,15 @@ def _row(captures: Sequence[_Capture]) -> Row:
     asked = captures[0].mca is not None
     floors = _Floors.of(captures)
     errors, mca_errors = list(wave_time_errors(waves)), list(_mca_errors(captures))
-    alone = [w for capture in captures if most_together(capture.waves) <= 1 for w in capture.waves]
+    together = [most_together([wave.wave for wave in capture.waves]) for capture in captures]
+    alone = [w for capture, most in zip(captures, together, strict=True) if most <= 1 for w in capture.waves]
     return Row(
         target=first.target,
         kernel=first.kernel,
         fitted=first.kernel in fitted_kernels(first.target),
         captures=len(captures),
         waves=len(waves),
-        together=max(most_together(capture.waves) for capture in captures),
+        together=max(together),
         gaps=gap_shares(waves, first.unit),
         floor=floors.gaps,
         mca=_mca_shares(captures) if asked else None,
@@ -186,15 +187,6 @@ class _Floors:
                 found.executes += execute_floor(one.waves, other.waves, unit)
                 found.order += order_floor(one.waves, other.waves)
         return found
-
-
-def most_together(waves: Sequence[Replayed]) -> int:
-    """The most waves that run on one SIMD at one time."""
-    most = 0
-    for simd in {wave.wave.simd for wave in waves}:
-        spans = [(w.wave.issues[0].cycle, w.wave.issues[-1].cycle) for w in waves if w.wave.simd == simd]
-        most = max([most, *(sum(a <= start <= b for a, b in spans) for start, _ in spans)])
-    return most
 
 
 def _answered(captures: Sequence[_Capture]) -> Iterator[tuple[_Capture, Replayed, dict[int, int]]]:

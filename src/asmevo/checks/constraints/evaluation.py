@@ -14,11 +14,12 @@ from typing import Any
 
 from asmevo.analysis.occupancy import occupancy
 from asmevo.analysis.pressure import register_use
-from asmevo.checks.constraints.graph import Compiled, Edge, Hit, Relation
+from asmevo.checks.constraints.graph import Compiled, Edge, Hit, InstructionNode, Node, Relation
 from asmevo.checks.constraints.saved_registers import clobbers
 from asmevo.checks.constraints.sequences import Breach, sequence_breaches
 from asmevo.checks.constraints.state import WaveState
 from asmevo.checks.finding import Finding, Severity
+from asmevo.program.dual_halves import dual_name, halves_of
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Kernel
 from asmevo.program.registers import register_names
@@ -90,23 +91,47 @@ def _local(judge: _Judge, constraints: Compiled, holds: frozenset[Edge], parent:
             if hit.edge not in holds:
                 continue
             if hit.edge.relation is not Relation.EDITED_INTO or (
-                parent is not None and _is_new(instruction, hit.edge, constraints, parent)
+                parent is not None and _is_new(instruction, hit.edge, constraints, parent, judge.kernel)
             ):
                 yield judge.local(hit, instruction)
 
 
-def _is_new(instruction: Instruction, edge: Edge, constraints: Compiled, parent: Kernel) -> bool:
+def _is_new(instruction: Instruction, edge: Edge, constraints: Compiled, parent: Kernel, kernel: Kernel) -> bool:
     """Whether an edit made it what it is.
 
     The same operation on other registers was there before, and so was another form of what the switch covers:
-    `v_fmac_f32` for `v_fma_f32` merges nothing.
+    `v_fmac_f32` for `v_fma_f32` merges nothing. Halves of dual instructions that found other partners merge nothing
+    either, as long as the kernel has no more of them than before.
     """
     old = parent.by_id.get(instruction.id)
+    dual = [each for each in (instruction, old) if each is not None and "vopd" in each.flags]
+    if dual or (old is None and dual_name(instruction.mnemonic, kernel.target.family.value) is not None):
+        count = _operation_count(kernel, edge)
+        if 0 < count <= _operation_count(parent, edge):
+            return False
     if old is None:
         return True
     return old.decoded.shape != instruction.decoded.shape and all(
         hit.edge is not edge for hit in constraints.hits(old.decoded)
     )
+
+
+def _operation_count(kernel: Kernel, edge: Edge) -> int:
+    """How many operations the edge is about, halves of dual instructions counted like single ones."""
+    return sum(_block_operations(block.instructions, edge.source) for block in kernel.blocks)
+
+
+@lru_cache(maxsize=1 << 12)
+def _block_operations(instructions: tuple[Instruction, ...], source: Node) -> int:
+    if not isinstance(source, InstructionNode):
+        return 0
+    return sum(source.fits_mnemonic(name) for each in instructions for name in _operations(each))
+
+
+def _operations(instruction: Instruction) -> list[str]:
+    if "vopd" not in instruction.flags:
+        return [instruction.mnemonic]
+    return [half.mnemonic for half in halves_of(instruction.decoded)]
 
 
 class _Judge:

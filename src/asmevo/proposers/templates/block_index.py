@@ -78,6 +78,10 @@ class BlockIndex:
         """Units that an instruction at a place may not overwrite: scalar ones, and vector ones in lanes of EXEC."""
         return self._states[place + 1].current
 
+    def held_behind(self, place: int) -> int:
+        """Units that hold something in any lane behind an instruction."""
+        return self._states[place + 1].any_lane
+
     def zeros(self, place: int, unit: int) -> int:
         """The bits that are certainly 0 in what a place reads of a unit."""
         return self._known_bits.zeros(self, place, unit)

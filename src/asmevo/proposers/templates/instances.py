@@ -22,22 +22,26 @@ from asmevo.program.kernel import Block, Kernel
 from asmevo.program.registers import SCC_MASK, RegisterFile, RegisterSpan, spans_of, unit_span
 from asmevo.proposers.proposer import Facts
 from asmevo.proposers.templates.block_index import BlockIndex
+from asmevo.proposers.templates.known_bits import KnownBits
 from asmevo.proposers.templates.language import Slot
 from asmevo.proposers.templates.library import CompiledTemplate, Template, compiled
 from asmevo.proposers.templates.matching import Binding, Bound, find_matches
-from asmevo.proposers.templates.known_bits import KnownBits
 from asmevo.proposers.templates.proposer import with_applications
 from asmevo.proposers.templates.rewriting import Application, applied
 from asmevo.proposers.templates.writing import encoded, written
 from asmevo.prover import FloatPolicy, KernelProver, Outcome, ProofLimits, ProofResult
+from asmevo.target import load_target
 
 NUMBERS = (
     0, 1, 2, 3, 4, 5, 7, 8, 12, 15, 16, 24, 31, 32, 48, 63, 64, 100, 255, 256, 1020, 4095, 65535, 65536,
     0x7FFFFFFF, 0x80000000, 0xFFFF0000, 0xFFFFFFF0, 0xFFFFFFFF,
 )  # fmt: skip
+TARGETS = (
+    "gfx803", "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1010", "gfx1030", "gfx1100", "gfx1201", "gfx1250",
+)  # fmt: skip
+"""A GPU of each family, and those that have more instructions than their family's first."""
 _MOST_NUMBERS = 5  # choices of numbers in one proof
 _MOST_TRIED = 20_000
-_FIRST = {"v": 16, "s": 16, "a": 16}
 _LETTER_FILE = {"v": RegisterFile.VGPR, "s": RegisterFile.SGPR, "a": RegisterFile.AGPR}
 _LIMITS = ProofLimits(question=5.0, total=20.0, draws=40, replay=5.0)
 # What makes true what is asked about a register, by the question and the register's letter.
@@ -47,6 +51,7 @@ _MADE_TRUE = {
     ("fits", "v"): "v_lshrrev_b32 {0}, {1}, {0}",
     ("fits", "s"): "s_lshr_b32 {0}, {0}, {1}",
 }
+_WIDEST_STEP = 4  # what scalar registers of four words and more are aligned to
 _SPARE = 72  # the first register that no variable gets
 
 
@@ -77,13 +82,22 @@ class TemplateProof:
     result: ProofResult | None = None
 
 
+def contexts_of(gpus: Iterable[str] = TARGETS) -> tuple[DecodingContext, ...]:
+    """GPUs with each of their wave sizes, the usual one first. Raises UnknownTargetError."""
+    targets = [load_target(gpu) for gpu in gpus]
+    usual = [DecodingContext(each, each.default_wave_size) for each in targets]
+    others = [DecodingContext(each, size) for each in targets for size in each.wave_sizes]
+    return tuple(dict.fromkeys((*usual, *others)))
+
+
 def prove_template(template: Template, contexts: tuple[DecodingContext, ...]) -> TemplateProof:
     """Proves a template on generic instances for each context in which it applies."""
     targets: dict[str, None] = {}
     count = 0
     for context in contexts:
         version = compiled(template, context)
-        if version is None:
+        other_wave = context.wave_size != context.target.default_wave_size
+        if version is None or (other_wave and not _depends_on_wave(template)):
             continue
         first = True
         for instance in instances(version):
@@ -101,6 +115,11 @@ def prove_template(template: Template, contexts: tuple[DecodingContext, ...]) ->
         return TemplateProof(template, Outcome.UNDECIDED, words)
     words = f"{count} instances on {', '.join(targets)}"
     return TemplateProof(template, Outcome.PROVED, words, tuple(targets), count)
+
+
+def _depends_on_wave(template: Template) -> bool:
+    """Whether the template has a mask of lanes in it, so that wave sizes differ."""
+    return any(word in text for text in template.entry.replaces for word in ("{wave}", "m$", "vcc", "exec"))
 
 
 def _proved(instance: Instance, policy: FloatPolicy) -> ProofResult:
@@ -141,7 +160,7 @@ def _numbers(template: CompiledTemplate) -> Iterator[dict[str, int]]:
 
 def _distinct(template: CompiledTemplate, numbers: Mapping[str, int]) -> Binding:
     """A register of its own for each variable of the pattern."""
-    after = dict(_FIRST)
+    after = dict.fromkeys(_LETTER_FILE, 0)
     bound: dict[str, Bound] = {}
     fresh = {slot.name for slot in template.fresh}
     for name, slot in template.variables.items():
@@ -150,8 +169,9 @@ def _distinct(template: CompiledTemplate, numbers: Mapping[str, int]) -> Binding
         elif name not in fresh:
             letter = _letter(slot, template)
             width = _width(slot, template)
-            span = RegisterSpan(_LETTER_FILE[letter], after[letter], width)
-            after[letter] += -(-width // 4) * 4
+            step = min(1 << (width - 1).bit_length(), _WIDEST_STEP)
+            span = RegisterSpan(_LETTER_FILE[letter], -(-after[letter] // step) * step, width)
+            after[letter] = span.first + width
             bound[name] = Bound(str(span), span)
     return Binding(bound, ())
 
@@ -284,7 +304,7 @@ def _overwriting(mask: int, spare: Binding) -> list[str]:
     texts = []
     for span in spans_of(mask):
         if span.mask & SCC_MASK:
-            texts.append("s_cmp_eq_u32 s0, s1")
+            texts.append("s_cmp_eq_u32 s32, s33")
             continue
         texts += [_overwrite(unit_span(unit)) for unit in span.units]
     return texts

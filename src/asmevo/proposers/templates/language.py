@@ -10,9 +10,10 @@ computed (`expressions`). `$name` is any source; in front of the `$` stands what
     v$x     a vector register       s$x     a scalar one (not vcc)    a$x   an accumulation register
     v2$x    so many of them         n$x     a number                  m$x   one bit a lane: scalar registers or vcc
 
-`v$x.0`, `v$x.1` are neighbours in `v2$x`, `v2$x.2` the upper half of `v4$x`. A minus in front is the sign that the operand itself carries. Behind the
-operands stand modifiers; one with a number may be left out where it is 0, and `...` is whatever else stands there,
-the same in all instructions with `...`. `vcc`, `exec` and `{wave}` mean what the wave size makes of them.
+`v$x.0`, `v$x.1` are neighbours in `v2$x`, `v2$x.2` is the upper half of `v4$x`. A minus in front is the sign that the
+operand itself carries. Behind the operands stand modifiers; one with a number may be left out where it is 0, and `...`
+is whatever else stands there, the same in all instructions with `...`. `vcc`, `exec` and `{wave}` mean what the wave
+size makes of them.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ than the search's are left out, and so is what puts in instructions that a switc
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 
@@ -20,9 +21,9 @@ from asmevo.program.kernel import Block, Kernel
 from asmevo.proposers.placement import Placement, is_mark
 from asmevo.proposers.proposer import Facts
 from asmevo.proposers.templates.block_index import BlockIndex
+from asmevo.proposers.templates.known_bits import KnownBits
 from asmevo.proposers.templates.library import CompiledTemplate, Template, built_in_templates, compiled
 from asmevo.proposers.templates.matching import find_matches
-from asmevo.proposers.templates.known_bits import KnownBits
 from asmevo.proposers.templates.rewriting import Application, applied, meet, rewritten
 from asmevo.prover import FloatPolicy
 
@@ -66,35 +67,34 @@ class Templates:
             if (yield script) is False:
                 refused.add(number)
         kept = [site for _, number, site, _ in rated if number not in refused]
-        together = self._together(facts, kept)
-        if together is not None:
-            yield together
+        script, chosen = together(facts, kept, self.name)
+        if len(chosen) > 1:
+            yield script
 
     def _usable(self, kernel: Kernel) -> list[CompiledTemplate]:
         found = (compiled(each, kernel.context) for each in self.templates if each.policy <= self.policy)
         return [each for each in found if each is not None]
 
-    def _together(self, facts: Facts, wanted: Iterable[Site]) -> EditScript | None:
-        """All applications that do not meet, the best of those that do; None if that is one or less."""
-        chosen: dict[int, list[Site]] = {}
-        for site in wanted:
-            others = chosen.setdefault(site.index.block.index, [])
-            if not any(meet(site.application, other.application, site.index) for other in others):
-                others.append(site)
-        if sum(map(len, chosen.values())) < 2:
-            return None
-        blocks, next_id = list(facts.kernel.blocks), facts.next_id()
-        names: list[str] = []
-        for index, group in chosen.items():
-            applications = tuple(each.application for each in group)
-            changed = with_applications(facts, group[0].index, applications, next_id)
-            if changed is None:
-                continue
+
+
+def together(facts: Facts, wanted: Iterable[Site], name: str) -> tuple[EditScript, list[Site]]:
+    """One script of all applications that do not meet, the earlier of those that do, and which ones these are."""
+    groups: dict[int, list[Site]] = {}
+    for site in wanted:
+        others = groups.setdefault(site.index.block.index, [])
+        if not any(meet(site.application, other.application, site.index) for other in others):
+            others.append(site)
+    blocks, next_id, chosen = list(facts.kernel.blocks), facts.next_id(), []
+    for index, group in groups.items():
+        applications = tuple(each.application for each in group)
+        changed = with_applications(facts, group[0].index, applications, next_id)
+        if changed is not None:
             blocks[index] = changed[index]
-            next_id = max(next_id, 1 + max((each.id for each in blocks[index].instructions), default=0))
-            names += [each.name for each in applications]
-        counts = ", ".join(f"{names.count(name)} x {name}" for name in sorted(set(names)))
-        return script_between(facts.kernel, tuple(blocks), f"{self.name}: {counts}") if len(names) > 1 else None
+            next_id = max(next_id, 1 + max(each.id for each in blocks[index].instructions))
+            chosen += group
+    counts = Counter(each.application.name for each in chosen)
+    words = ", ".join(f"{count} x {each}" for each, count in sorted(counts.items()))
+    return script_between(facts.kernel, tuple(blocks), f"{name}: {words}"), chosen
 
 
 def sites(facts: Facts, templates: list[CompiledTemplate], blocks: Iterable[int]) -> Generator[Site, None, None]:

@@ -29,6 +29,7 @@ from asmevo.proposers.templates.language import Slot
 from asmevo.proposers.templates.matching import Binding, Bound, Match
 from asmevo.proposers.templates.substitution import substituted
 from asmevo.proposers.templates.writing import encoded, part_of, written
+from asmevo.prover import FloatPolicy
 
 _FILES = {"v": RegisterFile.VGPR, "s": RegisterFile.SGPR, "a": RegisterFile.AGPR}
 _OF_THE_WAVE = EXEC_MASK | MODE_MASK
@@ -52,6 +53,11 @@ class Application:
     def name(self) -> str:
         """The template's name."""
         return self.match.template.template.name
+
+    @property
+    def policy(self) -> FloatPolicy:
+        """The floating-point policy under which both sides are equal."""
+        return self.match.template.template.policy
 
     @property
     def places(self) -> frozenset[int]:
@@ -108,25 +114,26 @@ def _with_fresh(match: Match, index: BlockIndex) -> Binding | None:
     fresh = match.template.fresh
     if not fresh:
         return match.binding
-    bound, taken = dict(match.binding.bound), 0
+    bound, taken, held = dict(match.binding.bound), 0, 0
     for place in match.places:
         taken |= index.needed_behind(place) | index.code[place].reads | index.code[place].writes
+        held |= index.held_behind(place)
     for slot in fresh:
-        found = _free(slot, taken, index, match.template.context.wave_size)
-        if found is None:
+        # Where no lane has anything in a register the proof is a short one.
+        found = _free(slot, taken | held, index, match) or _free(slot, taken, index, match)
+        if found is None or found.span is None:
             return None
-        assert found.span is not None
         taken |= found.span.mask
         bound[slot.name] = found
     return replace(match.binding, bound=bound)
 
 
-def _free(slot: Slot, taken: int, index: BlockIndex, wave_size: int) -> Bound | None:
+def _free(slot: Slot, taken: int, index: BlockIndex, match: Match) -> Bound | None:
     """The first free registers of the kernel for a variable; pairs and more start at an even number."""
     file = RegisterFile.SGPR if slot.is_mask else _FILES.get(slot.kind)
     if file is None:
         return None
-    width = wave_size // 32 if slot.is_mask else slot.width
+    width = match.template.context.wave_size // 32 if slot.is_mask else slot.width
     usable = index.named & file_mask(file) & ~taken
     for first in range(0, usable.bit_length(), 1 if width == 1 else 2):
         found = span(file, first, width)

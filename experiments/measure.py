@@ -1,0 +1,90 @@
+"""Runs the experiment and keeps its raw results: every kernel by every agent, strategy and stage on every target.
+
+    python experiments/measure.py [--kernels K,K] [--targets G,G] [--again]
+
+A result is one JSON file in `results/`; what is there is not made again unless asked for. Needs Debian's llvm-22 and
+clang-22 (`make sched-deps`), no GPU, and minutes for each kernel and target.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from launches import MANIFESTS, TARGETS
+
+from asmevo.compiler import AGENT_NAMES, SchedulingOptions, llvm_strategies, schedule_source
+from asmevo.emulator import read_manifest
+from asmevo.fusion import assumptions_for, read_chain, search
+from asmevo.program import ProgramError
+from asmevo.report.fusion import fusion_dict
+from asmevo.target import load_target
+from asmevo.toolchain import ToolchainError
+
+HERE = Path(__file__).parent
+KERNELS = HERE / "kernels"
+RESULTS = HERE / "results"
+CHAIN = HERE.parent / "examples" / "fusion" / "expert_gate.yaml"
+
+SOURCES = {"fused_mlp": "fused_mlp", "attention_decode": "attention_decode"}
+SOURCES["attention_decode_one_wave"] = "attention_decode"  # its launch is the same
+FUSION_TARGETS = ("gfx1100", "gfx942")
+AGENTS = tuple(name for name in AGENT_NAMES if name != "language_model")
+"""The language model is left out: its answers depend on a server, and nobody could repeat the table."""
+
+
+def scheduled(kernel: str, target: str) -> dict[str, Any]:
+    """All agents, strategies and stages of the OpenCL C source, and LLVM's own result for the HIP one."""
+    launch = read_manifest(MANIFESTS / f"{SOURCES[kernel]}.json")
+    options = SchedulingOptions(strategies=tuple(llvm_strategies()))
+    found = schedule_source(KERNELS / f"{kernel}.cl", target, AGENTS, "both", launch, options)
+    hip = schedule_source(KERNELS / f"{kernel}.hip", target, (), "pre", launch)
+    document = found.to_dict() | {"file": f"{kernel}.cl", "hip": [row.to_dict() for row in hip.rows]}
+    return document
+
+
+def fused(target: str) -> dict[str, Any]:
+    """The fusion search of the example chain; of kernels the count is kept."""
+    gpu = load_target(target)
+    found = search(read_chain(CHAIN), gpu, assumptions_for(gpu), listed=3)
+    document = fusion_dict(found)
+    return document | {"kernels": len(document["kernels"]), "refused": len(found.refused)}
+
+
+def _keep(name: str, again: bool, make: Any, *arguments: str) -> None:
+    file = RESULTS / f"{name}.json"
+    if file.exists() and not again:
+        return
+    started = time.perf_counter()
+    document = make(*arguments)
+    file.write_text(json.dumps(document, indent=1) + "\n")
+    print(f"{name}: {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    """Makes what is missing. 2 where a tool is missing, with what to install."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--kernels", default=",".join(SOURCES))
+    options.add_argument("--targets", default=",".join(TARGETS))
+    options.add_argument("--again", action="store_true", help="make everything anew")
+    given = options.parse_args()
+    RESULTS.mkdir(exist_ok=True)
+    targets = given.targets.split(",")
+    try:
+        for target in targets:
+            for kernel in given.kernels.split(","):
+                _keep(f"{kernel}.{target}", given.again, scheduled, kernel, target)
+        for target in (each for each in FUSION_TARGETS if each in targets):
+            _keep(f"fusion.{target}", given.again, fused, target)
+    except (ToolchainError, ProgramError) as error:
+        print(f"sched-experiment: {error} (`make sched-deps` installs what it needs)", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

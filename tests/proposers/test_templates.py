@@ -1,0 +1,302 @@
+"""The template library: every rule is proved, near misses are not, and the matcher sees what stands in the way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from written_kernels import written
+
+from asmevo.checks.constraints import constraints_for
+from asmevo.gates import Pipeline
+from asmevo.program.candidate import Candidate
+from asmevo.program.edit import apply_script, script_between
+from asmevo.program.kernel import Kernel
+from asmevo.proposers import Facts, Templates
+from asmevo.proposers.templates import (
+    TARGETS,
+    Template,
+    built_in_templates,
+    compiled,
+    contexts_of,
+    prove_template,
+)
+from asmevo.proposers.templates.instances import instances
+from asmevo.proposers.templates.proposer import Site, sites, together, with_applications
+from asmevo.prover import FloatPolicy, KernelProver, Outcome, ProofLimits
+
+LIMITS = ProofLimits(question=5.0, total=20.0, draws=40)
+LIBRARY = {template.name: template for template in built_in_templates()}
+RETURN = "\ns_setpc_b64 s[30:31]"
+
+
+def usable(template: Template) -> list:
+    found = [compiled(template, context) for context in contexts_of(TARGETS)]
+    return [each for each in found if each is not None]
+
+
+def found_in(text: str, *names: str, gpu: str = "gfx942", files: tuple[str, ...] = ()) -> tuple[Facts, list[Site]]:
+    """Where templates of the library fit in a function with this code."""
+    kernel = written(text + RETURN, gpu)
+    facts = Facts(kernel, constraints=constraints_for(gpu, files))
+    chosen = [compiled(LIBRARY[name], kernel.context) for name in names]
+    return facts, list(sites(facts, [each for each in chosen if each is not None], range(len(kernel.blocks))))
+
+
+def rewritten(facts: Facts, site: Site) -> Kernel:
+    blocks = with_applications(facts, site.index, (site.application,))
+    assert blocks is not None
+    return facts.kernel.with_blocks(blocks)
+
+
+def texts(kernel: Kernel) -> list[str]:
+    return [each.text for block in kernel.blocks for each in block.instructions][:-1]
+
+
+# --- proofs --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+def test_every_template_is_proved_for_an_instance(name: str) -> None:
+    """On one target, by turns; `test_every_template_is_proved_wherever_it_applies` takes all."""
+    template = LIBRARY[name]
+    versions = usable(template)
+    version = versions[list(LIBRARY).index(name) % len(versions)]
+    instance = next(instances(version))
+    result = KernelProver(instance.before, template.policy, LIMITS).prove(instance.after)
+    assert result.outcome is Outcome.PROVED, (version.context, instance.old, instance.new, result.reason)
+    assert [each.decoded.code for each in instance.before.instructions] != [
+        each.decoded.code for each in instance.after.instructions
+    ]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", LIBRARY)
+def test_every_template_is_proved_wherever_it_applies(name: str) -> None:
+    proof = prove_template(LIBRARY[name], contexts_of(TARGETS))
+    assert proof.outcome is Outcome.PROVED, (proof.reason, proof.failed)
+    assert set(proof.targets) == {each.context.target.name for each in usable(LIBRARY[name])}
+
+
+@pytest.mark.parametrize("name", [name for name, each in LIBRARY.items() if each.policy > FloatPolicy.EXACT])
+def test_a_policy_is_named_only_where_a_stricter_one_does_not_do(name: str) -> None:
+    template = LIBRARY[name]
+    instance = next(instances(usable(template)[0]))
+    stricter = FloatPolicy(template.policy - 1)
+    assert KernelProver(instance.before, stricter, LIMITS).prove(instance.after).outcome is not Outcome.PROVED
+
+
+NEAR_MISSES = {
+    "lshl-add": {"by": ("v_lshl_add_u32 v$d, $b, n$n, $a",)},
+    "add-lshl": {"by": ("v_lshl_add_u32 v$d, $a, n$n, $b",)},
+    "and-or": {"by": ("v_and_or_b32 v$d, $a, $c, $b",)},
+    "bfe-unsigned": {"by": ("v_bfe_u32 v$d, $a, n$n, (log2(m + 1) + 1)",)},
+    "bfe-shifts-i32": {"by": ("v_bfe_u32 v$d, $a, (m - n), (32 - m)",)},
+    "bfi-masks": {"where": ("n | m == 0xffffffff",)},
+    "align-bits": {"where": ("n + m == 31",), "examples": {"n": (8,), "m": (23,)}},
+    "select-min-i32-lt": {"by": ("v_min_u32 v$d, $a, $b",)},
+    "median-i32": {"where": ("signed(n) > signed(m)",)},
+    "multiply-power-of-two-more": {"by": ("v_lshl_add_u32 v$d, v$a, (log2(n - 1)), 1",)},
+    "multiply-24-bits": {"where": ("fits(a, 24)", "fits(b, 25)")},
+    "scalar-lshl1-add": {"loses": ()},
+    "scalar-and-b32-sets-scc-u32": {"replaces": ("s_and_b32 s$d, $a, $b", "s_cmp_eq_u32 s$d, 0")},
+    "global-load-pair-pointer": {"where": ("p == o + 8",), "examples": {"o": (0,), "p": (8,)}},
+    "lds-load-two": {"by": ("ds_read2_b32|ds_load_2addr_b32 v2$d, v$a offset0:(p // 4) offset1:(o // 4) ...",)},
+    "global-load-offset": {"by": ("global_load_dword|global_load_b32 v$d, v2$a, off offset:n$n ...",)},
+    "masked-copy-or": {"by": ("v_cndmask_b32 v$d, v$a, v$d, m$c",)},
+    "copy-s": {"instead": {"v$t": "0"}},
+    "max3-f32": {"by": ("v_min3_f32|v_min3_num_f32 v$d, $a, $b, $c",)},
+    "shift-64": {"by": ("v_lshlrev_b32 v$d.0, n$n, v$a.0", "v_alignbit_b32 v$d.1, v$a.1, v$a.1, (32 - n)")},
+}
+
+
+@pytest.mark.parametrize("name", NEAR_MISSES)
+def test_a_near_miss_is_not_proved(name: str) -> None:
+    template = LIBRARY[name]
+    wrong = replace(template, entry=template.entry.model_copy(update=NEAR_MISSES[name]))
+    version = next(each for each in usable(wrong) if each.context.target.name == usable(template)[-1].context.target.name)
+    proof = prove_template(wrong, (version.context,))
+    assert proof.outcome is not Outcome.PROVED
+    if template.policy is FloatPolicy.EXACT and name != "max3-f32":
+        assert proof.outcome is Outcome.REFUTED, proof.reason
+        assert proof.result is not None
+        assert proof.result.counterexample is not None
+
+
+# --- matching ------------------------------------------------------------------------------------------------
+
+APPLIED = {
+    "neighbours": (
+        "lshl-add", "v_lshlrev_b32 v0, 2, v1\nv_add_u32 v0, v0, v2", ["v_lshl_add_u32 v0, v1, 2, v2"],
+    ),
+    "the other operand": (
+        "lshl-add", "v_lshlrev_b32 v0, 2, v1\nv_add_u32 v0, s2, v0", ["v_lshl_add_u32 v0, v1, 2, s2"],
+    ),
+    "something between": (
+        "lshl-add",
+        "v_lshlrev_b32 v0, 2, v1\nv_mov_b32 v5, v6\nv_add_u32 v0, v0, v2",
+        ["v_mov_b32_e32 v5, v6", "v_lshl_add_u32 v0, v1, 2, v2"],
+    ),
+    "a source is overwritten on the way, so it stands where the first stood": (
+        "add3",
+        "v_add_u32 v0, v1, v2\nv_mov_b32 v1, 0\nv_add_u32 v0, v0, v3",
+        ["v_add3_u32 v0, v1, v2, v3", "v_mov_b32_e32 v1, 0"],
+    ),
+    "lds, waits anew": (
+        "lds-load-two",
+        "ds_read_b32 v0, v2\nds_read_b32 v1, v2 offset:4\ns_waitcnt lgkmcnt(1)\nv_mov_b32 v5, v0\n"
+        "s_waitcnt lgkmcnt(0)\nv_mov_b32 v6, v1",
+        ["ds_read2_b32 v[0:1], v2 offset1:1", "s_waitcnt lgkmcnt(0)", "v_mov_b32_e32 v5, v0", "v_mov_b32_e32 v6, v1"],
+    ),
+    "a chain of copies": (
+        "copy-s", "v_mov_b32 v0, s2\nv_add_u32 v0, v0, v3", ["v_add_u32_e32 v0, s2, v3"],
+    ),
+    "a mask over one copy": (
+        "masked-copy-or",
+        "s_and_saveexec_b64 s[2:3], vcc\nv_mov_b32 v0, v1\ns_or_b64 exec, exec, s[2:3]\ns_mov_b64 s[2:3], 0\n"
+        "s_cmp_eq_u32 s4, s5",
+        ["v_cndmask_b32_e32 v0, v0, v1, vcc", "s_mov_b64 s[2:3], 0", "s_cmp_eq_u32 s4, s5"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", APPLIED)
+def test_applied(case: str) -> None:
+    name, text, wanted = APPLIED[case]
+    facts, (site,) = found_in(text, name)
+    after = rewritten(facts, site)
+    assert [each for each in texts(after) if not each.startswith("s_nop")] == wanted
+    assert KernelProver(facts.kernel, FloatPolicy.EXACT, LIMITS).prove(after).outcome is Outcome.PROVED
+
+
+NOT_APPLIED = {
+    "the value in between is read again": ("lshl-add", "v_lshlrev_b32 v0, 2, v1\nv_add_u32 v3, v0, v2\nv_mov_b32 v4, v0"),
+    "the value in between may be read behind": ("lshl-add", "v_lshlrev_b32 v0, 2, v1\nv_add_u32 v3, v0, v2"),
+    "no flow from one to the other": ("lshl-add", "v_lshlrev_b32 v0, 2, v1\nv_mov_b32 v0, v9\nv_add_u32 v0, v0, v2"),
+    "other lanes": ("lshl-add", "v_lshlrev_b32 v0, 2, v1\ns_mov_b64 exec, s[2:3]\nv_add_u32 v0, v0, v2"),
+    "sources overwritten both ways": (
+        "add3", "v_add_u32 v0, v1, v2\nv_mov_b32 v1, 0\nv_mov_b32 v3, 0\nv_add_u32 v0, v0, v3",
+    ),
+    "a condition": ("scalar-lshl1-add", "s_lshl_b32 s2, s3, 5\ns_add_u32 s2, s2, s4\ns_cmp_eq_u32 s2, s3"),
+    "scc may be read behind": ("scalar-lshl1-add", "s_lshl_b32 s2, s3, 1\ns_add_u32 s2, s2, s4"),
+    "vcc may be read behind": ("select-min-i32-lt", "v_cmp_lt_i32 vcc, v0, v1\nv_cndmask_b32 v2, v1, v0, vcc"),
+    "a modifier": ("max3-f32", "v_max_f32 v0, v1, v2 clamp\nv_max_f32 v0, v0, v3"),
+    "a sign": ("max3-f32", "v_max_f32 v0, v1, v2\nv_max_f32 v0, -v0, v3"),
+    "a store between": (
+        "lds-load-two", "ds_read_b32 v0, v2\nds_write_b32 v3, v4\nds_read_b32 v1, v2 offset:4",
+    ),
+    "the address changes between": (
+        "lds-load-two", "ds_read_b32 v0, v2\nv_add_u32 v2, 8, v2\nds_read_b32 v1, v2 offset:4",
+    ),
+    "registers are no neighbours": ("lds-load-two", "ds_read_b32 v0, v2\nds_read_b32 v4, v2 offset:4"),
+    "cache bits differ": (
+        "global-load-pair-pointer",
+        "global_load_dword v0, v[4:5], off nt\nglobal_load_dword v1, v[4:5], off offset:4",
+    ),
+    "an alignment that nobody knows": ("lds-load-wide", "ds_read2_b32 v[0:1], v2 offset1:1"),
+    "a factor that may be large": ("multiply-24-bits", "v_mul_lo_u32 v0, v1, v2"),
+    "an odd pair": ("move-pair-vectors", "v_mov_b32 v1, v4\nv_mov_b32 v2, v5"),
+    "registers renumbered at run time": (
+        "copy-s", "s_set_gpr_idx_on s0, gpr_idx(SRC0)\nv_mov_b32 v0, s2\nv_add_u32 v0, v0, v3\ns_set_gpr_idx_off",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NOT_APPLIED)
+def test_not_applied(case: str) -> None:
+    name, text = NOT_APPLIED[case]
+    gpu = "gfx906" if "gpr_idx" in text else "gfx942"
+    _, found = found_in(text, name, gpu=gpu)
+    assert found == []
+
+
+def test_an_alignment_that_follows_from_another_block() -> None:
+    text = "v_lshlrev_b32 v2, 3, v1\nL:\nds_read2_b32 v[4:5], v2 offset1:1\ns_cbranch_scc1 L"
+    facts, (site,) = found_in(text, "lds-load-wide")
+    assert [each.text for each in site.application.inserted] == ["ds_read_b64 v[4:5], v2"]
+    assert found_in(text.replace(", 3,", ", 2,"), "lds-load-wide")[1] == []
+    again = text.replace("ds_read2", "v_add_u32 v2, v2, v3\nds_read2")  # two writers now
+    assert found_in(again, "lds-load-wide")[1] == []
+
+
+def test_a_clause_gets_shorter_with_its_loads() -> None:
+    text = (
+        "s_clause 0x2\nglobal_load_b32 v0, v[4:5], off\nglobal_load_b32 v1, v[4:5], off offset:4\n"
+        "global_load_b32 v8, v[4:5], off offset:64\ns_waitcnt vmcnt(0)"
+    )
+    facts, (site,) = found_in(text, "global-load-pair-pointer", gpu="gfx1100")
+    assert texts(rewritten(facts, site))[:3] == [
+        "s_clause 0x1", "global_load_b64 v[0:1], v[4:5], off", "global_load_b32 v8, v[4:5], off offset:64"
+    ]  # fmt: skip
+
+
+def test_a_literal_is_taken_from_a_register_that_holds_it() -> None:
+    text = "s_mov_b32 s2, 0x12345\nv_add_u32 v0, 0x12345, v1\nv_xor_b32 v2, 0x12346, v3\ns_mov_b32 s2, 0\nv_or_b32 v4, 0x12345, v5"
+    facts, (site,) = found_in(text, "literal-in-s")
+    assert [texts(rewritten(facts, site))[place] for place in (1, 2, 4)] == [
+        "v_add_u32_e32 v0, s2, v1", "v_xor_b32_e32 v2, 0x12346, v3", "v_or_b32_e32 v4, 0x12345, v5"
+    ]  # fmt: skip
+
+
+# --- constraints, policies, combination ----------------------------------------------------------------------
+
+MULTIPLY_ADD = "v_mul_f32 v0, v1, v2\nv_add_f32 v0, v0, v3"
+
+
+def proposed(kernel: Kernel, policy: FloatPolicy, files: tuple[str, ...] = ()) -> list[str]:
+    facts = Facts(kernel, constraints=constraints_for(kernel.target.name, files))
+    return [script.origin for script in Templates(policy).propose(facts)]
+
+
+def test_fusing_needs_the_policy_and_the_switch(tmp_path: object) -> None:
+    kernel = written(MULTIPLY_ADD + RETURN, "gfx906")
+    off = tmp_path / "off.yaml"  # type: ignore[operator]
+    off.write_text("schema: asmevo.constraints/1\nswitches: {mac_merge: false}\n")
+    assert proposed(kernel, FloatPolicy.NAN) == []
+    assert proposed(kernel, FloatPolicy.CONTRACT) == ["templates: fuse-f32 in block 0"]
+    assert proposed(kernel, FloatPolicy.CONTRACT, (str(off),)) == []
+
+
+def test_a_shorter_form_of_a_fused_operation_merges_nothing() -> None:
+    kernel = written("v_fma_f32 v0, v1, v2, v0" + RETURN, "gfx942")  # the built-in set switches mac_merge off there
+    facts = Facts(kernel, constraints=constraints_for("gfx942"))
+    script = next(Templates().propose(facts))
+    assert Pipeline(kernel).judge(Candidate.make(kernel, script)).accepted
+    assert texts(apply_script(kernel, script)) == ["v_fmac_f32_e32 v0, v1, v2"]
+
+
+def test_singles_first_and_all_that_fit_together_last() -> None:
+    text = "v_lshlrev_b32 v0, 2, v1\nv_add_u32 v0, v0, v2\nv_lshlrev_b32 v4, 3, v5\nv_add_u32 v4, v4, v6"
+    kernel = written(text + RETURN)
+    generator = Templates().propose(Facts(kernel))
+    scripts = [next(generator), generator.send(True), generator.send(True)]
+    assert [texts(apply_script(kernel, each)) for each in scripts[2:]] == [
+        ["v_lshl_add_u32 v0, v1, 2, v2", "v_lshl_add_u32 v4, v5, 3, v6"]
+    ]
+    refusing = Templates().propose(Facts(kernel))
+    next(refusing)
+    refusing.send(False)
+    assert list(refusing) == []  # one that was refused is not in what comes together
+
+
+def test_applications_that_meet_are_not_put_together() -> None:
+    text = "v_add_u32 v0, v1, v2\nv_add_u32 v0, v0, v3\nv_add_u32 v0, v0, v4"
+    facts, found = found_in(text, "add3")
+    assert len(found) == 2
+    assert len(together(facts, found, "x")[1]) == 1
+
+
+@pytest.mark.parametrize("gpu", ["gfx906", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"])
+def test_no_template_is_tried_in_vain_on_its_own_instances(gpu: str) -> None:
+    """What the proposer yields for an instance passes every gate, not the equivalence gate alone."""
+    (context, *_) = contexts_of((gpu,))
+    for template in list(LIBRARY.values())[:: 9]:
+        version = compiled(template, context)
+        if version is None or template.policy > FloatPolicy.EXACT:
+            continue
+        instance = next(instances(version), None)
+        if instance is None or any(each.startswith(("ds_", "global_", "buffer_", "flat_", "s_load")) for each in instance.old):
+            continue
+        script = script_between(instance.before, instance.after.blocks, template.name)
+        judgement = Pipeline(instance.before).judge(Candidate.make(instance.before, script))
+        assert judgement.accepted, (template.name, judgement.verdicts[-1])

@@ -1,0 +1,48 @@
+"""The incremental estimate against the whole one, on edits that chance makes to compiled kernels."""
+
+from __future__ import annotations
+
+import pytest
+from compiled_programs import all_files
+from legal_edits import legal_edits
+
+from asmevo.program import Kernel, read_program
+from asmevo.program.edit import apply_script
+from asmevo.timing import estimate
+from asmevo.timing.changed_window import ChangedWindow
+
+
+def compiled(name: str) -> Kernel:
+    return read_program(all_files()[f"{name}.hsaco"], "k.hsaco").select()[0]
+
+
+@pytest.mark.parametrize("name", ["gfx942/matmul_f16", "gfx1100/matmul_f16", "gfx1201/softmax"])
+def test_a_lone_wave_takes_what_the_whole_estimate_says(name: str) -> None:
+    kernel = compiled(name)
+    window = ChangedWindow(kernel)
+    changes = 0
+    for edit in legal_edits(kernel, each=2):
+        version = apply_script(kernel, edit.script)
+        whole = estimate(version, waves=1).cycles
+        changes += whole != window.cycles
+        assert window.predict(version) == pytest.approx(whole, rel=0.005), edit.words
+    assert changes >= 3  # the edits do change cycles
+
+
+def test_several_waves_are_near() -> None:
+    kernel = compiled("gfx1100/matmul_f16")
+    window = ChangedWindow(kernel, waves=4)
+    for edit in legal_edits(kernel, each=1):
+        version = apply_script(kernel, edit.script)
+        assert window.predict(version) == pytest.approx(estimate(version, waves=4).cycles, rel=0.06), edit.words
+
+
+def test_no_change_costs_nothing() -> None:
+    kernel = compiled("gfx942/matmul_f16")
+    window = ChangedWindow(kernel, waves=2, trip_count=7, memory="cold")
+    assert window.predict(kernel) == window.cycles == estimate(kernel, waves=2, trip_count=7, memory="cold").cycles
+
+
+def test_other_blocks_are_refused() -> None:
+    with pytest.raises(ValueError, match="blocks instead of"):
+        ChangedWindow(compiled("gfx942/matmul_f16")).predict(compiled("gfx942/vector_add"))
