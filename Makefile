@@ -21,7 +21,7 @@ demo: $(READY)
 	$(BIN)/python examples/demo.py
 
 lint: $(READY)
-	$(BIN)/ruff check src tests examples benchmarks tools
+	$(BIN)/ruff check src tests examples benchmarks tools experiments
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

@@ -20,8 +20,8 @@ from asmevo.timing.agreement import summed
 from asmevo.timing.validation import Row, validate
 
 DATA = Path(__file__).parent.parent / "src" / "asmevo" / "target" / "data" / "model_errors.yaml"
-HEAD = """# How far the cycle model was off on traces of silicon where waits are given: the kernels, the share of their issue
-# gaps predicted to the cycle, and the error of a wave's time as a share of it (mean over kernels, and the worst one's).
+HEAD = """# How far the cycle model was off on traces of silicon where waits are given: the kernels, the share of their
+# issue gaps predicted to the cycle, and the error of a wave's time as a share of it (mean over kernels, and the worst).
 # llvm_mca and beside_it: the mean errors of llvm-mca and of the model over the kernels that llvm-mca knows all of.
 # Written by tools/model_errors.py.
 """

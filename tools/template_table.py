@@ -118,8 +118,8 @@ def summary(known: dict[str, dict[str, Any]]) -> str:
     gates = ", ".join(f"{count} by {gate}" for gate, count in refused.most_common()) or "none"
     return (
         f"{len(known)} launches, {instructions} instructions, searched in {seconds:.0f} s. Applied together in a "
-        f"kernel, all that fit: {emulated} kernels passed every gate and left the same bytes on their launch's data in every "
-        f"trial{f'; {others}' if others else ''}. Refused applications: {gates}."
+        f"kernel, all that fit: {emulated} kernels passed every gate and left the same bytes on their launch's data in "
+        f"every trial{f'; {others}' if others else ''}. Refused applications: {gates}."
     )
 
 

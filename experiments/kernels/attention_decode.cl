@@ -63,6 +63,7 @@ attention_decode(GLOBAL const float *RESTRICT query, GLOBAL const float *RESTRIC
         for (uint d = 0; d < DIM; d++)
             part[t][2 + d] = sums[h][d];
         group_barrier();
+#pragma unroll 1
         for (uint span = ITEMS / 2; span > 0; span >>= 1) {
             if (t < span) {
                 const float top = __builtin_fmaxf(part[t][0], part[t + span][0]);

@@ -27,7 +27,8 @@ REFUSED = {
     HEAD + "operators:\n- {op: bias}\n- {op: gemm}\n": r":6: operators\.2\.gemm\.features: the key is missing",
     HEAD + "operators:\n- {op: bias, size: 3}\n": r":5: operators\.1\.bias\.size: no such key",
     HEAD + "operators:\n- {op: top_k_gate, k: 9}\n": r":1: operator 1 keeps the 9 largest, but a row has 8 features",
-    HEAD + "operators:\n- {op: gemm, features: 0}\n": r":5: operators\.1\.gemm\.features: must be greater than or equal",
+    HEAD
+    + "operators:\n- {op: gemm, features: 0}\n": r":5: operators\.1\.gemm\.features: must be greater than or equal",
     HEAD + "operators: [{op: bias}]\nrows: 5\n": r":5: rows: the key is there twice",
     "schema: asmevo.fusion/2\nrows: 1\nfeatures: 1\noperators: [{op: bias}]\n": r":1: schema: must be 'asmevo.fusion/1'",
     "- 1\n": r":1: not a mapping",

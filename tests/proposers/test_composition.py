@@ -43,18 +43,20 @@ def test_disjoint_changes_of_one_block_are_both_there(kernel: Kernel) -> None:
     ids = [each.id for each in kernel.instructions]
     first = _edited(kernel, Move(id=ids[0], after=ids[1]))
     second = _edited(kernel, Delete(id=ids[4], text=""))
-    blocks = composed(kernel, first, second)
-    assert blocks is not None
+    made = composed(kernel, first, second)
+    assert made is not None
     wanted = [kernel.by_id[ids[n]].text for n in (1, 0, 2, 3, 5)]
-    assert _texts(kernel.with_blocks(blocks))[:5] == wanted
-    assert composed(kernel, second, first) == blocks
+    assert _texts(made)[:5] == wanted
+    other = composed(kernel, second, first)
+    assert other is not None
+    assert other.blocks == made.blocks
 
 
 def test_changes_of_different_blocks_are_both_there(kernel: Kernel) -> None:
     ids = [each.id for each in kernel.instructions]
-    blocks = composed(kernel, _edited(kernel, Delete(id=ids[0], text="")), _edited(kernel, Delete(id=ids[7], text="")))
-    assert blocks is not None
-    assert [each.id for each in kernel.with_blocks(blocks).instructions] == [*ids[1:7], *ids[8:]]
+    made = composed(kernel, _edited(kernel, Delete(id=ids[0], text="")), _edited(kernel, Delete(id=ids[7], text="")))
+    assert made is not None
+    assert [each.id for each in made.instructions] == [*ids[1:7], *ids[8:]]
 
 
 def test_windows_that_meet_are_not_composed(kernel: Kernel) -> None:
@@ -71,9 +73,8 @@ def test_new_ids_of_both_stay_apart(kernel: Kernel) -> None:
     ids = [each.id for each in kernel.instructions]
     first = _edited(kernel, Insert(id=90, before=ids[1], **NOP))
     second = _edited(kernel, Insert(id=90, before=ids[4], **NOP))
-    blocks = composed(kernel, first, second)
-    assert blocks is not None
-    made = kernel.with_blocks(blocks)
+    made = composed(kernel, first, second)
+    assert made is not None
     assert len(made.by_id) == len(made.instructions) == len(kernel.instructions) + 2
     assert [place for place, text in enumerate(_texts(made)) if text == "s_nop 2"] == [1, 5]
 
@@ -85,10 +86,10 @@ def test_composing_deletions_deletes_both(places: list[int], data: st.DataObject
     others = data.draw(st.lists(st.integers(6, 8), min_size=1, max_size=2, unique=True))
     first = _edited(kernel, *(Delete(id=ids[n], text="") for n in places))
     second = _edited(kernel, *(Delete(id=ids[n], text="") for n in others if n != 6))
-    blocks = composed(kernel, first, second)
+    made = composed(kernel, first, second)
     gone = {ids[n] for n in (*places, *(n for n in others if n != 6))}
     if others == [6]:
-        assert blocks is None
+        assert made is None
     else:
-        assert blocks is not None
-        assert [each.id for each in kernel.with_blocks(blocks).instructions] == [i for i in ids if i not in gone]
+        assert made is not None
+        assert [each.id for each in made.instructions] == [i for i in ids if i not in gone]

@@ -10,7 +10,7 @@ from written_kernels import written
 from asmevo.checks.constraints import constraints_for
 from asmevo.gates import Pipeline
 from asmevo.program.candidate import Candidate
-from asmevo.program.edit import apply_script, script_between
+from asmevo.program.edit import apply_script
 from asmevo.program.kernel import Kernel
 from asmevo.proposers import Facts, Templates
 from asmevo.proposers.templates import (
@@ -35,10 +35,10 @@ def usable(template: Template) -> list:
     return [each for each in found if each is not None]
 
 
-def found_in(text: str, *names: str, gpu: str = "gfx942", files: tuple[str, ...] = ()) -> tuple[Facts, list[Site]]:
+def found_in(text: str, *names: str, gpu: str = "gfx942", end: str = RETURN) -> tuple[Facts, list[Site]]:
     """Where templates of the library fit in a function with this code."""
-    kernel = written(text + RETURN, gpu)
-    facts = Facts(kernel, constraints=constraints_for(gpu, files))
+    kernel = written(text + end, gpu)
+    facts = Facts(kernel, constraints=constraints_for(gpu))
     chosen = [compiled(LIBRARY[name], kernel.context) for name in names]
     return facts, list(sites(facts, [each for each in chosen if each is not None], range(len(kernel.blocks))))
 
@@ -50,7 +50,9 @@ def rewritten(facts: Facts, site: Site) -> Kernel:
 
 
 def texts(kernel: Kernel) -> list[str]:
-    return [each.text for block in kernel.blocks for each in block.instructions][:-1]
+    """The code without the return, and without the wait for what may be under way when a function is called."""
+    code = [each.text for block in kernel.blocks for each in block.instructions][:-1]
+    return code[code[0].startswith("s_waitcnt") :]
 
 
 # --- proofs --------------------------------------------------------------------------------------------------
@@ -104,7 +106,7 @@ NEAR_MISSES = {
     "lds-load-two": {"by": ("ds_read2_b32|ds_load_2addr_b32 v2$d, v$a offset0:(p // 4) offset1:(o // 4) ...",)},
     "global-load-offset": {"by": ("global_load_dword|global_load_b32 v$d, v2$a, off offset:n$n ...",)},
     "masked-copy-or": {"by": ("v_cndmask_b32 v$d, v$a, v$d, m$c",)},
-    "copy-s": {"instead": {"v$t": "0"}},
+    "copy-s": {"instead": {"v$t": "1.0"}},
     "max3-f32": {"by": ("v_min3_f32|v_min3_num_f32 v$d, $a, $b, $c",)},
     "shift-64": {"by": ("v_lshlrev_b32 v$d.0, n$n, v$a.0", "v_alignbit_b32 v$d.1, v$a.1, v$a.1, (32 - n)")},
 }
@@ -114,8 +116,7 @@ NEAR_MISSES = {
 def test_a_near_miss_is_not_proved(name: str) -> None:
     template = LIBRARY[name]
     wrong = replace(template, entry=template.entry.model_copy(update=NEAR_MISSES[name]))
-    version = next(each for each in usable(wrong) if each.context.target.name == usable(template)[-1].context.target.name)
-    proof = prove_template(wrong, (version.context,))
+    proof = prove_template(wrong, (usable(template)[-1].context,))
     assert proof.outcome is not Outcome.PROVED
     if template.policy is FloatPolicy.EXACT and name != "max3-f32":
         assert proof.outcome is Outcome.REFUTED, proof.reason
@@ -170,7 +171,9 @@ def test_applied(case: str) -> None:
 
 
 NOT_APPLIED = {
-    "the value in between is read again": ("lshl-add", "v_lshlrev_b32 v0, 2, v1\nv_add_u32 v3, v0, v2\nv_mov_b32 v4, v0"),
+    "the value in between is read again": (
+        "lshl-add", "v_lshlrev_b32 v0, 2, v1\nv_add_u32 v3, v0, v2\nv_mov_b32 v4, v0",
+    ),
     "the value in between may be read behind": ("lshl-add", "v_lshlrev_b32 v0, 2, v1\nv_add_u32 v3, v0, v2"),
     "no flow from one to the other": ("lshl-add", "v_lshlrev_b32 v0, 2, v1\nv_mov_b32 v0, v9\nv_add_u32 v0, v0, v2"),
     "other lanes": ("lshl-add", "v_lshlrev_b32 v0, 2, v1\ns_mov_b64 exec, s[2:3]\nv_add_u32 v0, v0, v2"),
@@ -212,11 +215,14 @@ def test_not_applied(case: str) -> None:
 
 def test_an_alignment_that_follows_from_another_block() -> None:
     text = "v_lshlrev_b32 v2, 3, v1\nL:\nds_read2_b32 v[4:5], v2 offset1:1\ns_cbranch_scc1 L"
-    facts, (site,) = found_in(text, "lds-load-wide")
+    end = "\nglobal_store_dwordx2 v[0:1], v[4:5], off\ns_endpgm"
+    _, (site,) = found_in(text, "lds-load-wide", end=end)
     assert [each.text for each in site.application.inserted] == ["ds_read_b64 v[4:5], v2"]
-    assert found_in(text.replace(", 3,", ", 2,"), "lds-load-wide")[1] == []
+    assert found_in(text.replace(", 3,", ", 2,"), "lds-load-wide", end=end)[1] == []
     again = text.replace("ds_read2", "v_add_u32 v2, v2, v3\nds_read2")  # two writers now
-    assert found_in(again, "lds-load-wide")[1] == []
+    assert found_in(again, "lds-load-wide", end=end)[1] == []
+    only_some_lanes = f"s_mov_b64 exec, s[2:3]\n{text}".replace("L:", "s_mov_b64 exec, -1\nL:")
+    assert found_in(only_some_lanes, "lds-load-wide", end=end)[1] == []
 
 
 def test_a_clause_gets_shorter_with_its_loads() -> None:
@@ -231,7 +237,10 @@ def test_a_clause_gets_shorter_with_its_loads() -> None:
 
 
 def test_a_literal_is_taken_from_a_register_that_holds_it() -> None:
-    text = "s_mov_b32 s2, 0x12345\nv_add_u32 v0, 0x12345, v1\nv_xor_b32 v2, 0x12346, v3\ns_mov_b32 s2, 0\nv_or_b32 v4, 0x12345, v5"
+    text = (
+        "s_mov_b32 s2, 0x12345\nv_add_u32 v0, 0x12345, v1\nv_xor_b32 v2, 0x12346, v3\n"
+        "s_mov_b32 s2, 0\nv_or_b32 v4, 0x12345, v5"
+    )
     facts, (site,) = found_in(text, "literal-in-s")
     assert [texts(rewritten(facts, site))[place] for place in (1, 2, 4)] == [
         "v_add_u32_e32 v0, s2, v1", "v_xor_b32_e32 v2, 0x12346, v3", "v_or_b32_e32 v4, 0x12345, v5"
@@ -284,19 +293,3 @@ def test_applications_that_meet_are_not_put_together() -> None:
     facts, found = found_in(text, "add3")
     assert len(found) == 2
     assert len(together(facts, found, "x")[1]) == 1
-
-
-@pytest.mark.parametrize("gpu", ["gfx906", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"])
-def test_no_template_is_tried_in_vain_on_its_own_instances(gpu: str) -> None:
-    """What the proposer yields for an instance passes every gate, not the equivalence gate alone."""
-    (context, *_) = contexts_of((gpu,))
-    for template in list(LIBRARY.values())[:: 9]:
-        version = compiled(template, context)
-        if version is None or template.policy > FloatPolicy.EXACT:
-            continue
-        instance = next(instances(version), None)
-        if instance is None or any(each.startswith(("ds_", "global_", "buffer_", "flat_", "s_load")) for each in instance.old):
-            continue
-        script = script_between(instance.before, instance.after.blocks, template.name)
-        judgement = Pipeline(instance.before).judge(Candidate.make(instance.before, script))
-        assert judgement.accepted, (template.name, judgement.verdicts[-1])

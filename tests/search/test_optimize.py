@@ -29,7 +29,7 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
 @pytest.fixture(scope="module")
 def run(ledger: Ledger) -> OptimizationRun:
     program = open_program(MATMUL)
-    return optimize(program, program.select()[0], SearchOptions(budget=Budget(candidates=60)), ledger)
+    return optimize(program, program.select()[0], SearchOptions(budget=Budget(candidates=40)), ledger)
 
 
 def test_it_finds_a_verified_gain(run: OptimizationRun) -> None:
@@ -123,7 +123,7 @@ def test_a_broken_patch_gets_one_sentence(text: str, words: str, tmp_path: Path)
 def test_the_matmuls_gain_in_under_a_minute(name: str, tmp_path: Path) -> None:
     program = read_program(all_files()[name], name)
     start = time.monotonic()
-    run = optimize(program, program.select()[0], SearchOptions(budget=Budget(seconds=20)), Ledger(tmp_path))
+    run = optimize(program, program.select()[0], SearchOptions(budget=Budget(seconds=10)), Ledger(tmp_path))
     assert time.monotonic() - start < 60
     assert run.patch.candidates
     assert run.patch.candidates[0].predicted_gain >= 0.01

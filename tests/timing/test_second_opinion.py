@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from written_kernels import written
 
@@ -29,3 +31,9 @@ def test_gaps_between_issues(gpu: str, text: str, gaps: tuple[int, ...]) -> None
 def test_a_wave_of_cdna_issues_every_four_cycles_for_llvm_too() -> None:
     kernel = written("\n".join(f"v_mov_b32_e32 v{n}, 1" for n in range(100)) + "\ns_endpgm", "gfx942")
     assert 400 <= ask_mca(kernel).cycles <= 440
+
+
+def test_its_error_on_traces_stands_beside_ours() -> None:
+    traced = ask_mca(written("v_mov_b32_e32 v0, 1\ns_endpgm", "gfx1201")).notes[-1]
+    assert re.fullmatch(r"on traces of gfx1201 its waves were off by \d+\.\d%, the own model by \d+\.\d%, .*", traced)
+    assert "no traces of gfx90a" in ask_mca(written("v_mov_b32_e32 v0, 1\ns_endpgm", "gfx90a")).notes[-1]

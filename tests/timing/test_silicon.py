@@ -93,3 +93,19 @@ def test_a_trace_without_its_code_object_is_named(tmp_path: Path) -> None:
     (tmp_path / path.name).write_bytes(path.read_bytes())
     with pytest.raises(TraceError, match=r"adb14b1635\.co: the code object of gemm_run0_043c730e_se0"):
         list(validate(tmp_path, second_opinion=False))
+
+
+def test_runs_end_at_waits_and_straight_code_does_not_end_at_a_cache_miss() -> None:
+    """By hand: the loop's waits split both; a gap of 200 cycles or more splits runs only."""
+    path = next(path for path in trace_files(TRACES / "gfx1100") if "gemm_run0_b6d19367" in path.name)
+    for wave in replayed(path):
+        cycles = [issue.cycle for issue in wave.wave.issues]
+        waits = {n for n, issue in enumerate(wave.wave.issues) if issue.text.startswith("s_wait")}
+        slow = {n for n in range(1, len(cycles)) if cycles[n] - cycles[n - 1] >= 200}
+        assert slow - waits  # there are such gaps
+        starts = {run.start for run in wave.runs()} - {0}
+        assert starts <= waits | slow
+        assert {each.start for each in wave.straight_code()} - {0} <= waits
+        inside = {place for run in wave.runs() for place in run[1:]}
+        assert {gap.place for gap in wave.gaps()} == inside
+        assert not inside & (waits | slow)

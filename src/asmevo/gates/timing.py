@@ -1,7 +1,8 @@
 """The timing gate: a candidate must be predicted to be faster, by more than nothing in particular.
 
 The cycle model is asked twice, for a lone wave on the SIMD (what latency costs) and for as many waves as
-occupancy allows, up to a few (what throughput costs). The mean must gain at least `MINIMUM_GAIN`, and neither
+occupancy allows, up to a few (what throughput costs). Cycles count by wave, so that a version of which more waves fit
+is worth what they bring. The mean must gain at least `MINIMUM_GAIN`, and neither
 may lose as much, since smaller differences are below what the model can tell apart.
 """
 
@@ -23,7 +24,7 @@ _MOST_WAVES = 4
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Estimates by number of waves on the SIMD, and cycles as a share of the parent's for each of them."""
+    """Estimates of a lone wave and of as many as fit (up to a few); cycles a wave of each as a share of the parent's."""
 
     estimates: tuple[Estimate, ...]
     ratios: tuple[float, ...]
@@ -60,7 +61,9 @@ class TimingGate:
         self.parent = tuple(self._estimates(parent))
 
     def _estimates(self, kernel: Kernel, lone: Estimate | None = None) -> list[Estimate]:
-        return [lone if n == 1 and lone is not None else self.estimate(kernel, n) for n in self.waves]
+        alone = lone if lone is not None else self.estimate(kernel, 1)
+        most = wave_counts(kernel)[-1]
+        return [alone, alone if most == 1 else self.estimate(kernel, most)]
 
     def estimate(self, kernel: Kernel, waves: int) -> Estimate:
         """One estimate under the gate's memory scenario."""
@@ -69,7 +72,7 @@ class TimingGate:
     def predict(self, kernel: Kernel, lone: Estimate | None = None) -> Prediction:
         """The estimates of a version, against the parent's; `lone` is that of a lone wave if the caller has it."""
         found = self._estimates(kernel, lone)
-        ratios = tuple(new.cycles / old.cycles for new, old in zip(found, self.parent, strict=True))
+        ratios = tuple(new.cycles_per_wave / old.cycles_per_wave for new, old in zip(found, self.parent, strict=True))
         return Prediction(tuple(found), ratios)
 
     def judge(self, candidate: Candidate) -> Verdict:
@@ -78,10 +81,17 @@ class TimingGate:
 
     def verdict(self, prediction: Prediction) -> Verdict:
         """The verdict on a prediction that is there already."""
-        pairs = zip(self.waves, self.parent, prediction.estimates, strict=True)
-        words = ", ".join(f"{old.cycles:.0f} to {new.cycles:.0f} with {n}" for n, old, new in pairs)
+        pairs = dict.fromkeys(_change(*pair) for pair in zip(self.parent, prediction.estimates, strict=True))
+        words = ", ".join(pairs)
         reason = f"predicted cycles {words} wave{'s' if self.waves[-1] > 1 else ''} a SIMD (a model)"
-        evidence = {"gain": round(prediction.gain, 6), "waves": list(self.waves), "is_model": True}
+        counts = sorted({each.waves for each in prediction.estimates})
+        evidence = {"gain": round(prediction.gain, 6), "waves": counts, "is_model": True}
         gains = prediction.gain >= MINIMUM_GAIN and not prediction.loses
         kind = VerdictKind.ACCEPTED if gains else VerdictKind.REJECTED
         return Verdict(self.name, kind, reason, evidence=evidence)
+
+
+def _change(old: Estimate, new: Estimate) -> str:
+    """Cycles before and after with the number of waves of both, or of each where they differ."""
+    counts = str(old.waves) if old.waves == new.waves else f"{old.waves}, then {new.waves}"
+    return f"{old.cycles:.0f} to {new.cycles:.0f} with {counts}"

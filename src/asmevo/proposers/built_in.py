@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from asmevo.proposers.compaction import Compaction
+from asmevo.proposers.copies import CopyRemoval
 from asmevo.proposers.genetic import Genetic
 from asmevo.proposers.list_scheduler import ListScheduler
 from asmevo.proposers.local_search import LocalSearch
+from asmevo.proposers.pairing import DualIssue
 from asmevo.proposers.proposer import Proposer, ProposerError
+from asmevo.proposers.renaming import Renamer
 from asmevo.proposers.templates.proposer import Templates
-from asmevo.proposers.templates import Templates
 from asmevo.proposers.waits import WaitRelaxer
 from asmevo.prover import FloatPolicy
 
@@ -36,7 +39,12 @@ def _genetic(policy: FloatPolicy) -> Proposer:
 
 _ALL = (
     BuiltIn("waits", "waits and no-ops dropped, relaxed, sunk, merged", lambda policy: WaitRelaxer()),
+    BuiltIn("list-scheduler", "hot blocks in a new order that hides latency", lambda policy: ListScheduler()),
     BuiltIn("templates", "instructions rewritten by a library of proved rules", Templates),
+    BuiltIn("dual-issue", "vector instructions paired (VOPD), renamed where need be", lambda policy: DualIssue()),
+    BuiltIn("renamer", "registers renamed so that false dependences and bank conflicts go", lambda policy: Renamer()),
+    BuiltIn("copies", "copies removed whose two values can share a register", lambda policy: CopyRemoval()),
+    BuiltIn("compaction", "registers closer together, so that more waves fit", lambda policy: Compaction()),
     BuiltIn("list-scheduler", "hot blocks in a new order that hides latency", lambda policy: ListScheduler()),
     BuiltIn("templates", "rules that replace a few instructions by better ones", Templates),
     BuiltIn(

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Block, Kernel
+from asmevo.proposers.versions import asked_registers
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +52,16 @@ def _stretch(old: Block, new: Block) -> Stretch | None:
     return Stretch(old.index, front, len(before) - back, after[front : len(after) - back])
 
 
-def composed(original: Kernel, first: Kernel, second: Kernel) -> tuple[Block, ...] | None:
-    """The original's blocks with the changes of both; None where their windows meet or one has none."""
+def composed(original: Kernel, first: Kernel, second: Kernel) -> Kernel | None:
+    """The original with the changes of both; None where their windows meet or one has none.
+
+    At most one of them may ask for other numbers of registers.
+    """
     ours, theirs = stretches(original, first), stretches(original, second)
     if not ours or not theirs or any(one.meets(other) for one in ours for other in theirs):
+        return None
+    resized = [each.descriptor for each in (first, second) if asked_registers(each) != asked_registers(original)]
+    if len(resized) > 1:
         return None
     theirs = tuple(_with_own_ids(theirs, original, first))
     blocks = list(original.blocks)
@@ -62,7 +69,8 @@ def composed(original: Kernel, first: Kernel, second: Kernel) -> tuple[Block, ..
         block = blocks[each.block]
         code = (*block.instructions[: each.start], *each.instructions, *block.instructions[each.stop :])
         blocks[each.block] = replace(block, instructions=code)
-    return tuple(blocks)
+    made = original.with_blocks(tuple(blocks))
+    return replace(made, descriptor=resized[0]) if resized else made
 
 
 def _with_own_ids(changes: tuple[Stretch, ...], original: Kernel, first: Kernel) -> Iterator[Stretch]:

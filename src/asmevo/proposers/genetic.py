@@ -19,12 +19,12 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 
 from asmevo.program.edit import EditScript, script_between
-from asmevo.program.errors import EditError
 from asmevo.program.kernel import Kernel
 from asmevo.proposers.composition import composed
 from asmevo.proposers.genetic_archive import Archive
 from asmevo.proposers.genetic_moves import Mutations, Shuffler
 from asmevo.proposers.proposer import Facts, Proposer
+from asmevo.proposers.versions import version_hash
 
 _ISLANDS = 3
 _CROSSED = 0.25  # share of children that have two parents, where two fit
@@ -74,18 +74,19 @@ class Genetic:
         islands = [_Island() for _ in range(_ISLANDS)]
         for island in islands:
             island.settle(facts.kernel, start)
-        seen, fruitless, turn = {facts.kernel.hash}, 0, 0
+        seen, fruitless, turn = {version_hash(facts.kernel)}, 0, 0
         while fruitless < _FRUITLESS and not facts.out_of_time():
             place = turn % len(islands)
             island = islands[place]
             turn += 1
             child = _conceive(island, islands, facts, mutations)
-            if child is None or child.kernel.hash in seen:
+            if child is None or version_hash(child.kernel) in seen:
                 fruitless += 1
                 continue
             fruitless = 0
-            seen.add(child.kernel.hash)
-            accepted = yield script_between(facts.kernel, child.kernel.blocks, f"{self.name}: {child.origin}")
+            seen.add(version_hash(child.kernel))
+            made, words = child.kernel, f"{self.name}: {child.origin}"
+            accepted = yield script_between(facts.kernel, made.blocks, words, made.descriptor)
             child.tell(bool(accepted))
             island.children += 1
             if accepted:
@@ -108,13 +109,8 @@ def _conceive(island: _Island, islands: list[_Island], facts: Facts, mutations: 
 
 def _cross(island: _Island, other: _Island, facts: Facts, rng: random.Random) -> _Child | None:
     first, second = island.archive.draw(rng), other.archive.draw(rng)
-    try:
-        blocks = composed(facts.kernel, first.kernel, second.kernel)
-    except EditError:
-        return None
-    if blocks is None:
-        return None
-    return _Child(facts.kernel.with_blocks(blocks), "two versions composed", lambda accepted: None)
+    made = composed(facts.kernel, first.kernel, second.kernel)
+    return _Child(made, "two versions composed", lambda accepted: None) if made is not None else None
 
 
 def _travel(islands: list[_Island], place: int, origin: Kernel, cost: float) -> None:

@@ -21,6 +21,7 @@ from asmevo.proposers.local_orders import Orders
 from asmevo.proposers.local_search import orders_of
 from asmevo.proposers.placement import Placement
 from asmevo.proposers.proposer import Facts, Proposer, ProposerError
+from asmevo.proposers.versions import version_hash
 
 Scripts = Generator[EditScript, bool | None, None]
 
@@ -79,10 +80,11 @@ class Mutations:
 
     def of(self, kernel: Kernel, rng: random.Random) -> tuple[Kernel, str, Callable[[bool], None]] | None:
         """A mutated version, who had the idea, and whom to tell what became of it; None when nobody has one."""
-        open_sources = [each for each in self.sources if (kernel.hash, each.name) not in self._dry]
+        version = version_hash(kernel)
+        open_sources = [each for each in self.sources if (version, each.name) not in self._dry]
         while open_sources:
             source = rng.choice(open_sources)
-            key = (kernel.hash, source.name)
+            key = (version, source.name)
             script = self._next(key, source, kernel, rng)
             if script is None:
                 self._dry.add(key)

@@ -7,7 +7,7 @@ random. Orders that cost no more are kept, so that the search can walk along pla
 starts again from the best with larger steps.
 
 A block is put together again (`placement`) for every question to the model, and the model is asked about the changed
-part of the path only (`ChangedWindow`): first for a lone wave, for more waves where that is no loss. Whoever is the
+part of the path only (`ChangedWindow`): first for a lone wave, for more waves only where that gains. Whoever is the
 best so far by that has to be better by `facts.cost`, too, to be offered. What a gate rejects is not built upon.
 """
 
@@ -32,7 +32,6 @@ _SMALLEST_BODY = 6
 _PATIENCE = 60
 _LARGEST_STEP = 6
 _AIMED = 0.5
-_CLEARLY_SLOWER = 0.01
 _TOLERANCE = 1e-9
 _STARTS = ("default", "model_guided", "steady", "pref_load")
 _NEVER = float("inf")
@@ -42,17 +41,16 @@ class WindowCost:
     """Costs of versions of a kernel that differ in a block or two, as shares of the kernel's own cycles."""
 
     def __init__(self, kernel: Kernel, memory: str) -> None:
-        self._windows = [ChangedWindow(kernel, waves=waves, memory=memory) for waves in wave_counts(kernel)]
-        self.asked = 0
+        lone, *others = (ChangedWindow(kernel, waves=waves, memory=memory) for waves in wave_counts(kernel))
+        self._lone, self._others = lone, others
 
-    def __call__(self, version: Kernel, good: float = _NEVER) -> float:
-        """What a search minimises (see Prediction.cost); of a lone wave only where that is clearly worse than `good`."""
-        self.asked += 1
-        lone = self._windows[0].predict(version) / self._windows[0].cycles
-        if lone > good + _CLEARLY_SLOWER:
-            return lone
-        others = [window.predict(version) / window.cycles for window in self._windows[1:]]
-        return Prediction((), (lone, *others)).cost
+    def lone(self, version: Kernel) -> float:
+        """For a lone wave."""
+        return self._lone.predict(version) / self._lone.cycles
+
+    def whole(self, version: Kernel, lone: float) -> float:
+        """For all numbers of waves that the timing gate asks about (see Prediction.cost)."""
+        return Prediction((), (lone, *(each.predict(version) / each.cycles for each in self._others))).cost
 
 
 @dataclass(slots=True)
@@ -65,8 +63,10 @@ class _Climb:
     model: WindowCost
     best: Order = ()
     best_cost: float = _NEVER
+    best_lone: float = _NEVER
     here: Order = ()
     here_cost: float = _NEVER
+    here_lone: float = _NEVER
     idle: int = 0
     _blamed: list[tuple[int, int]] = field(default_factory=list)
     _weights: list[float] = field(default_factory=list)
@@ -74,16 +74,24 @@ class _Climb:
     def blocks(self, order: Order) -> tuple[Block, ...] | None:
         return self.problem.rebuild(order)
 
-    def cost(self, blocks: tuple[Block, ...] | None) -> float:
-        return _NEVER if blocks is None else self.model(self.facts.kernel.with_blocks(blocks), self.here_cost)
+    def cost(self, blocks: tuple[Block, ...] | None) -> tuple[float, float]:
+        """Of an order and of a lone wave in it. Where the latter does not gain, its loss is all that is looked at."""
+        if blocks is None:
+            return _NEVER, _NEVER
+        version = self.facts.kernel.with_blocks(blocks)
+        lone = self.model.lone(version)
+        if lone < self.here_lone - _TOLERANCE:
+            return self.model.whole(version, lone), lone
+        return self.here_cost + lone - self.here_lone, lone
 
-    def start_at(self, order: Order, cost: float) -> None:
+    def start_at(self, order: Order, cost: float, lone: float) -> None:
         """The best is here; asks the model where it stalls."""
-        self.best, self.best_cost, self.here, self.here_cost, self.idle = order, cost, order, cost, 0
+        self.best, self.best_cost, self.best_lone = order, cost, lone
+        self.go_back()
         self._blame(self.blocks(order))
 
     def go_back(self) -> None:
-        self.here, self.here_cost, self.idle = self.best, self.best_cost, 0
+        self.here, self.here_cost, self.here_lone, self.idle = self.best, self.best_cost, self.best_lone, 0
 
     def next_order(self) -> list[int]:
         """A neighbour; the longer nothing was found, the more steps away."""
@@ -154,7 +162,7 @@ class LocalSearch:
         climb = _Climb(facts, problem, orders_of(problem), model)
         if not climb.orders.movable:
             return
-        climb.start_at(climb.orders.start, 1.0)
+        climb.start_at(climb.orders.start, 1.0, 1.0)
         whole_cost = facts.cost(facts.kernel)
         starts = self._starts(facts, problem)
         for _ in range(self.evaluations):
@@ -162,10 +170,10 @@ class LocalSearch:
                 return
             order = starts.pop() if starts else climb.next_order()
             blocks = climb.blocks(order)
-            cost = climb.cost(blocks)
+            cost, lone = climb.cost(blocks)
             climb.idle += 1
             if cost <= climb.here_cost + _TOLERANCE:
-                climb.here, climb.here_cost = order, cost
+                climb.here, climb.here_cost, climb.here_lone = order, cost, lone
             if blocks is not None and cost < climb.best_cost - _TOLERANCE:
                 whole = facts.cost(facts.kernel.with_blocks(blocks))
                 if whole < whole_cost - _TOLERANCE:
@@ -175,7 +183,7 @@ class LocalSearch:
                         climb.go_back()
                         continue
                     whole_cost = whole
-                climb.start_at(order, cost)
+                climb.start_at(order, cost, lone)
             if climb.idle > _PATIENCE:
                 climb.go_back()
 

@@ -7,8 +7,9 @@ Nothing of this may stand inside a clause, so what a member needs goes in front 
 
 1. waits: the block is walked with the wait-counter state of its entry. In front of an instruction that
    touches something under way, or at which memory order matters to other waves (what the parent had
-   finished there must be finished again, unless nobody can tell: `quiet_points`), the largest sufficient wait is put. At the end of the block nothing
-   may be under way, or younger, than in the parent, so that other blocks see no difference;
+   finished there must be finished again, unless nobody can tell: `quiet_points`), the largest
+   sufficient wait is put. At the end of the block nothing may be under way, or younger, than in the
+   parent, so that other blocks see no difference;
 2. hazards: where the table asks for more distance, `s_nop` is put in front of the consumer, or the
    instruction that the table's row names as the mend;
 3. hints: `s_delay_alu` on targets that have it.
@@ -274,7 +275,10 @@ class Placement:
     def _with_ids(self, placed: list[Instruction]) -> list[Instruction]:
         """Gives new instructions the ids of equal ones that were taken out, else fresh ids."""
         free: dict[Decoded, list[Instruction]] = {}
+        taken = {instruction.id for instruction in placed}
         for mark in reversed(self._marks):
+            if mark.id in taken:
+                continue
             free.setdefault(mark.decoded, []).append(mark)
         next_id = max(self._next_id, 1 + max(instruction.id for instruction in placed))
         named = []

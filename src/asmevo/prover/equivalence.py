@@ -83,7 +83,7 @@ class Prover:
     def _renamed(self, candidate: Kernel, changed: list[int]) -> Proof | None:
         """The proof for values that changed their registers across blocks; None where there is none."""
         entries = (0, *(block for _, block in self._entries if block is not None))
-        if len(changed) < 2 or not Correspondence(self.parent, candidate, entries).proves():
+        if not Correspondence(self.parent, candidate, entries).proves():
             return None
         return Proof(Answer.EQUIVALENT, f"{_sentence(changed)}, under other names", tuple(changed))
 

@@ -19,6 +19,8 @@ Memory is one value a space. A store, atomic, barrier or message makes a new sta
 encoding and its inputs, so two runs have the same final state only if they made the same effects in the
 same order. An `ordered` effect reads and renews the state of all spaces: nothing moves across it.
 
+A plain copy makes no value: the register it writes holds what it reads.
+
 A dual instruction is its two halves, which read before either writes; a half is the single instruction that computes
 the same, so a pair may be made or taken apart.
 
@@ -43,6 +45,7 @@ from dataclasses import dataclass, field
 from asmevo.analysis.dependence import renumbered_places
 from asmevo.analysis.liveness import ignores_exec, reads_across_lanes
 from asmevo.analysis.memory import SPACES, MemoryEffect, MemoryKind, memory_effect
+from asmevo.program.copying import copies, is_copy
 from asmevo.program.decode import shape_of
 from asmevo.program.dual_halves import DualHalf, dual_name, halves_of, stem
 from asmevo.program.instruction import Decoded, Instruction
@@ -70,7 +73,7 @@ class Step:
     """What symbolic execution needs of one encoding, computed once.
 
     `lane_inputs` are the vector units among `inputs` that are looked at in enabled lanes only; `merges`
-    says whether vector results leave other lanes alone.
+    says whether vector results leave other lanes alone, `copies` that the results are the first inputs.
     """
 
     shape: str
@@ -79,6 +82,7 @@ class Step:
     lane_inputs: frozenset[int]
     vector_outputs: frozenset[int]
     merges: bool
+    copies: bool
     silent: bool
     may_fault: bool
     effect: MemoryEffect
@@ -100,6 +104,7 @@ def step_of(decoded: Decoded) -> Step:
         lane_inputs=frozenset(u for u in inputs if by_lane and VECTOR_MASK >> u & 1),
         vector_outputs=frozenset(u for u in outputs if VECTOR_MASK >> u & 1),
         merges=not ignores_exec(decoded),
+        copies=is_copy(decoded),
         silent=decoded.mnemonic in _SILENT,
         may_fault=bool(effect.reads & _FAULTING),
         effect=effect,
@@ -134,6 +139,7 @@ def _half_step(decoded: Decoded, half: DualHalf) -> Step:
         lane_inputs=frozenset(u for u in inputs if VECTOR_MASK >> u & 1),
         vector_outputs=frozenset(outputs),
         merges=True,
+        copies=copies(half.mnemonic, half.operands),
         silent=False,
         may_fault=False,
         effect=memory_effect(decoded),
@@ -238,9 +244,10 @@ def run_block(
 
 def _run_halves(steps: tuple[Step, Step], values: Values, outcome: Outcome) -> None:
     mask = (outcome.register(_EXEC_LO), outcome.register(_EXEC_HI))
-    made = [values.number((step.shape, *_inputs(step, mask, outcome)), len(step.outputs)) for step in steps]
-    for step, first in zip(steps, made, strict=True):
-        _write_results(step, first, mask, values, outcome)
+    seen = [_inputs(step, mask, outcome) for step in steps]
+    for step, inputs in zip(steps, seen, strict=True):
+        first = values.number((step.shape, *inputs), len(step.outputs))
+        _write_results(step, _results(step, first, inputs), mask, values, outcome)
 
 
 def _begin_epoch(instruction: Instruction, values: Values, outcome: Outcome) -> None:
@@ -256,7 +263,8 @@ def _run_step(instruction: Instruction, step: Step, values: Values, outcome: Out
     memory, number = outcome.memory, values.number
     mask = (outcome.register(_EXEC_LO), outcome.register(_EXEC_HI))
     shape = _shape(instruction, step)
-    key: tuple[object, ...] = (shape, *_inputs(step, mask, outcome))
+    inputs = _inputs(step, mask, outcome)
+    key: tuple[object, ...] = (shape, *inputs)
     if step.may_fault:
         outcome.loads[number(("load", *key), 0)] = instruction
     if step.effect.ordered:
@@ -264,7 +272,7 @@ def _run_step(instruction: Instruction, step: Step, values: Values, outcome: Out
     elif step.reads_spaces:
         key += tuple([memory[space] for space in step.reads_spaces])
     first = number(key, len(step.outputs))
-    _write_results(step, first, mask, values, outcome)
+    _write_results(step, _results(step, first, inputs), mask, values, outcome)
     if step.effect.ordered or step.writes_spaces:
         written = SPACES if step.effect.ordered else step.writes_spaces
         memory.update([(space, number((space, first), 0)) for space in written])
@@ -275,9 +283,15 @@ def _run_step(instruction: Instruction, step: Step, values: Values, outcome: Out
         outcome.branch = (shape, instruction.target, first)
 
 
-def _write_results(step: Step, first: int, mask: tuple[int, int], values: Values, outcome: Outcome) -> None:
-    for place, unit in enumerate(step.outputs):
-        value = first + 1 + place
+def _results(step: Step, first: int, inputs: list[int]) -> Sequence[int]:
+    """The value of each output: numbers behind `first`, or what is copied."""
+    return inputs if step.copies else range(first + 1, first + 1 + len(step.outputs))
+
+
+def _write_results(
+    step: Step, results: Sequence[int], mask: tuple[int, int], values: Values, outcome: Outcome
+) -> None:
+    for unit, value in zip(step.outputs, results, strict=False):
         if unit in step.vector_outputs and step.merges:
             outcome.enabled[unit] = (mask, value)
             value = values.merged(mask, value, outcome.register(unit))

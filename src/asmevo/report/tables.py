@@ -13,6 +13,7 @@ from asmevo.target import FactRow, Target
 
 if TYPE_CHECKING:
     from asmevo.search import OptimizationRun, Patch
+    from asmevo.search.patch import Measures
 
 _PROFILE_MARKS = "▁▂▃▄▅▆▇█"
 _PROFILE_WIDTH = 60
@@ -143,9 +144,17 @@ def _measures_table(patch: Patch) -> Table:
     for loop in patch.before.cycles_per_iteration:
         row(f"cycles per iteration, loop {loop}", *(f"{m.cycles_per_iteration.get(loop, 0):.0f}" for m in columns))
     for waves in patch.before.cycles:
-        row(f"cycles, {waves} wave{'s' if waves != '1' else ''} a SIMD", *(f"{m.cycles[waves]:.0f}" for m in columns))
+        row(f"cycles, {waves} wave{'s' if waves != '1' else ''} a SIMD", *(_cycles(m, waves) for m in columns))
     row("predicted gain", "", *(f"{100 * c.predicted_gain:.1f} %" for c in patch.candidates))
     return table
+
+
+def _cycles(measures: Measures, waves: str) -> str:
+    """Cycles with that many waves, or with as many as this version has."""
+    if waves in measures.cycles:
+        return f"{measures.cycles[waves]:.0f}"
+    own, cycles = list(measures.cycles.items())[-1]
+    return f"{cycles:.0f} ({own} waves)"
 
 
 def _print_profiles(out: Console, patch: Patch) -> None:

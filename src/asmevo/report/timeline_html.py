@@ -25,6 +25,7 @@ from asmevo.timing.timeline import CoverLink, IssueSlot, Timeline
 
 ISSUE_COLOUR = "#3b3b3b"
 STALL_COLOURS = tuple(Category20[20][::2]) + tuple(Category20[20][1::2])
+OTHER_COLOUR = "#d9d9d9"
 LINK_COLOUR = "#0b62a4"
 
 _WIDTH = 1400  # pixels
@@ -59,13 +60,14 @@ def _heading(kernel: Kernel, found: Timeline, limits: Occupancy) -> str:
 
 
 def _reasons(found: Timeline) -> dict[str, str]:
-    """A colour for each reason to stall, those that cost most first."""
+    """A colour for each reason to stall, those that cost most first; one colour for all that cost least."""
     cost: dict[str, int] = {}
     for slot in found.slots:
         if slot.stall:
             cost[slot.reason] = cost.get(slot.reason, 0) + slot.stall
     ranked = sorted(cost, key=lambda reason: -cost[reason])
-    return {reason: STALL_COLOURS[place % len(STALL_COLOURS)] for place, reason in enumerate(ranked)}
+    colours = [*STALL_COLOURS, *[OTHER_COLOUR] * len(ranked)]
+    return dict(zip(ranked, colours, strict=False))
 
 
 def _bars(kernel: Kernel, slots: Sequence[IssueSlot], rows: Sequence[float], stalls: bool) -> ColumnDataSource:
@@ -90,7 +92,8 @@ def _draw(
         chosen = [(slot, row) for slot, row in zip(slots, rows, strict=True) if slot.stall and slot.reason == reason]
         if chosen:
             source = _bars(kernel, [slot for slot, _ in chosen], [row for _, row in chosen], True)
-            plot.rect("cycle", "row", "width", 0.7, source=source, color=colour, legend_label=reason)
+            label = "others" if colour == OTHER_COLOUR else reason
+            plot.rect("cycle", "row", "width", 0.7, source=source, color=colour, legend_label=label)
     plot.add_tools(
         HoverTool(
             tooltips=[
@@ -106,9 +109,9 @@ def _draw(
 def _waves(kernel: Kernel, found: Timeline, reasons: dict[str, str]) -> figure:
     count = found.estimate.waves
     plot = figure(
-        title="Issue slots of all waves; what a wave waits for before each",
+        title="Issue slots of all waves, and what each waits for before them; loops until they are steady",
         width=_WIDTH,
-        height=max(160 + 24 * count, 60 + _LEGEND_ROW * len(reasons)),
+        height=max(160 + 24 * count, 60 + _LEGEND_ROW * len(set(reasons.values()))),
         x_axis_label="cycle",
         y_axis_label="wave",
         y_range=Range1d(start=count - 0.5, end=-0.5),

@@ -20,6 +20,7 @@ from asmevo.program.edit import EditScript, apply_script, script_between
 from asmevo.program.errors import EditError
 from asmevo.program.kernel import Kernel
 from asmevo.proposers import Facts
+from asmevo.proposers.versions import version_hash
 from asmevo.search.options import SearchOptions
 from asmevo.search.tried import Tried
 
@@ -62,8 +63,8 @@ class Bench:
         self.evaluations = 0
         self._report = report
         self._exchange = exchange
-        self._costs: dict[str, float] = {kernel.hash: 1.0}
-        self._seen: set[str] = {kernel.hash}
+        self._costs: dict[str, float] = {version_hash(kernel): 1.0}
+        self._seen: set[str] = {version_hash(kernel)}
         self._last: Verdict | None = None
 
     def cost(self, kernel: Kernel) -> float:
@@ -72,7 +73,8 @@ class Bench:
         Several waves take several times as long to simulate as a lone one. They are only asked about where the lone
         wave is not clearly slower than in the best version; else its difference from that stands for all.
         """
-        known = self._costs.get(kernel.hash)
+        version = version_hash(kernel)
+        known = self._costs.get(version)
         if known is not None:
             return known
         self.evaluations += 1
@@ -82,7 +84,7 @@ class Bench:
         cost = self.best.cost + behind if behind > _CLEARLY_SLOWER else self.timing.predict(kernel, lone).cost
         if len(self._costs) >= _COSTS_REMEMBERED:
             self._costs.clear()
-        self._costs[kernel.hash] = cost
+        self._costs[version] = cost
         return cost
 
     def facts(self, kernel: Kernel, rng: random.Random, out_of_time: Callable[[], bool]) -> Facts:
@@ -105,28 +107,31 @@ class Bench:
         """Judges a script for `base` as one for the original. None when a gate refused it, now or before."""
         try:
             changed = apply_script(base, script)
-            if changed.hash in self._seen:
+            version = version_hash(changed)
+            if version in self._seen:
                 self._last = _SEEN
-                return self.kept.get(changed.hash)
-            candidate = Candidate.make(self.kernel, script_between(self.kernel, changed.blocks, script.origin))
+                return self.kept.get(version)
+            own = script_between(self.kernel, changed.blocks, script.origin, changed.descriptor)
+            candidate = Candidate.make(self.kernel, own)
             self._stay_inside(candidate)
         except EditError as error:
             self._last = Verdict("script", VerdictKind.REJECTED, str(error))
-            self._tell(Tried(proposer, script, base.hash, None, (self._last,)))
+            self._tell(Tried(proposer, script, version_hash(base), None, (self._last,)))
             return None
-        self._seen.add(changed.hash)
+        self._seen.add(version)
         judgement = self.pipeline.judge(candidate)
         self._last = judgement.verdicts[-1]
         kept = self._keep(judgement) if judgement.accepted else None
         cost = kept.cost if kept is not None else None
-        self._tell(Tried(proposer, candidate.script, base.hash, changed.hash, judgement.verdicts, cost))
+        self._tell(Tried(proposer, candidate.script, version_hash(base), version, judgement.verdicts, cost))
         return kept
 
     def adopt(self, script: EditScript, cost: float) -> Kept:
         """Keeps a version that another bench of the same run judged."""
         kernel = apply_script(self.kernel, script)
-        self._seen.add(kernel.hash)
-        self._costs[kernel.hash] = cost
+        version = version_hash(kernel)
+        self._seen.add(version)
+        self._costs[version] = cost
         return self._rank(Kept(cost, kernel, script))
 
     def _keep(self, judgement: Judgement) -> Kept:
@@ -134,7 +139,7 @@ class Bench:
         return self._rank(Kept(self.cost(candidate.kernel), candidate.kernel, candidate.script))
 
     def _rank(self, kept: Kept) -> Kept:
-        self.kept[kept.kernel.hash] = kept
+        self.kept[version_hash(kept.kernel)] = kept
         if kept.cost < self.best.cost:
             self.best = kept
             self._best_lone = self.timing.estimate(kept.kernel, 1).cycles / self.timing.parent[0].cycles

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 from asmevo.program.kernel import Block, Kernel
+from asmevo.proposers.versions import asked_registers
 from asmevo.prover import FloatPolicy
 from asmevo.timing import Estimate
 
@@ -36,6 +37,9 @@ def relies_on(after: Estimate, policy: FloatPolicy) -> str:
 
 def _changes(parent: Kernel, candidate: Kernel) -> str:
     parts = []
+    asked, given = asked_registers(parent), asked_registers(candidate)
+    if asked is not None and given is not None and asked != given:
+        parts.append(f"{asked.vgprs} -> {given.vgprs} VGPRs asked for")
     for old, new in zip(parent.blocks, candidate.blocks, strict=True):
         if old is not new:
             parts.append(_block_changes(old, new))

@@ -14,6 +14,7 @@ from typing import Any
 from asmevo.program import read_program, write_program
 from asmevo.program.candidate import Candidate
 from asmevo.program.edit import EditScript
+from asmevo.proposers.versions import version_hash
 from asmevo.search.artifacts import BrokenLedgerError, LedgerError
 from asmevo.search.ledger import Ledger
 from asmevo.search.records import FIRST, Record, chained
@@ -178,7 +179,7 @@ def _written_anew(ledger: Ledger, record: Record, body: dict[str, Any]) -> bytes
     program = read_program(base, asked["file"], gpu=asked["target"])
     kernel = program.kernel(asked["kernel"])
     made = Candidate.make(kernel, EditScript.model_validate(body["script"])).kernel
-    if made.hash != body["kernel_hash"]:
+    if version_hash(made) != body["kernel_hash"]:
         raise BrokenLedgerError(record.entry.name, "its edits no longer make the kernel that was verified")
     return write_program(program, {kernel.name: made})
 

@@ -24,6 +24,7 @@ from asmevo.program.errors import EditError
 from asmevo.proposers import BuiltIn, Proposer, ProposerError, built_in_named
 from asmevo.proposers.composition import composed
 from asmevo.proposers.genetic_moves import Scripts
+from asmevo.proposers.versions import version_hash
 from asmevo.search.bandit import Bandit
 from asmevo.search.bench import Bench, Kept
 from asmevo.search.budget import Budget
@@ -59,7 +60,7 @@ class _Arm:
 
     def next_base(self, bench: Bench) -> Kept | None:
         """The version to begin on; None when it has nothing more to say."""
-        if self.failed or bench.best.kernel.hash in self.dry:
+        if self.failed or version_hash(bench.best.kernel) in self.dry:
             return None
         return bench.original if self.vain % 2 else bench.best
 
@@ -157,15 +158,15 @@ class Island:
         if arm.vain >= _IN_VAIN or not (arm.built_in.varied or arm.was_cut):
             arm.vain = 0
             assert arm.base is not None
-            arm.dry.add(self.bench.best.kernel.hash if arm.built_in.varied else arm.base.kernel.hash)
+            arm.dry.add(version_hash(self.bench.best.kernel if arm.built_in.varied else arm.base.kernel))
 
     def _compose(self, base: Kept, first: Kept, second: Kept, proposer: str) -> None:
-        blocks = composed(base.kernel, first.kernel, second.kernel)
-        if blocks is None:
+        made = composed(base.kernel, first.kernel, second.kernel)
+        if made is None:
             return
         parts = " and ".join(f"[{each.script.origin[:_ORIGIN_CHARACTERS]}]" for each in (first, second))
         try:
-            script = script_between(base.kernel, blocks, f"composition: {parts}")
+            script = script_between(base.kernel, made.blocks, f"composition: {parts}", made.descriptor)
         except EditError:
             return
         self.bench.judge(script, base.kernel, proposer)

@@ -19,6 +19,7 @@ from asmevo.program.kernel import Kernel
 from asmevo.program.program import Program
 from asmevo.program.writing import write_program
 from asmevo.proposers import Proposer, ProposerError
+from asmevo.proposers.versions import version_hash
 from asmevo.prover import FloatPolicy
 from asmevo.search.bench import Bench
 from asmevo.search.board import Board
@@ -96,7 +97,7 @@ def _recorded(program: Program, kernel: Kernel, offer: PatchCandidate) -> Offere
         written = write_program(program, {kernel.name: made})
     except WriteError:
         written = None
-    return Offered(offer.model_dump(mode="json", exclude={"script"}), made.hash, written)
+    return Offered(offer.model_dump(mode="json", exclude={"script"}), version_hash(made), written)
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from asmevo.timing.machine import Port
+from asmevo.timing.instruction_class import Port
 from asmevo.timing.replay import Replayed
 
 

@@ -20,8 +20,9 @@ from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Kernel
 from asmevo.target import Target
 from asmevo.target.facts import Known
+from asmevo.timing.instruction_class import Port
 from asmevo.timing.limits import critical, next_limit
-from asmevo.timing.machine import Machine, Port
+from asmevo.timing.machine import Machine
 from asmevo.timing.path import ASSUMED_TRIP_COUNT, Stretch, TripCounts, path_of, trips_of
 from asmevo.timing.scenarios import Memory, machine_for, silicon_note
 from asmevo.timing.schedule import schedule

@@ -26,6 +26,7 @@ from asmevo.program.registers import EXEC_MASK, SGPR_MASK, VCC_MASK, VECTOR_MASK
 from asmevo.target import Target
 from asmevo.target.facts import Fact, Known
 from asmevo.target.model import Number
+from asmevo.timing.instruction_class import Port, class_of_event, scalar_class, vector_class
 from asmevo.timing.operands import (
     accumulator,
     address,
@@ -37,7 +38,7 @@ from asmevo.timing.operands import (
     vector_dwords,
     writes_scalar,
 )
-from asmevo.timing.register_file import Operands, register_file_facts
+from asmevo.timing.register_file import Operands, Results, register_file_facts
 
 SCENARIOS = ("cold", "l2", "lds-only")
 LANE_MASKS = VCC_MASK | EXEC_MASK
@@ -49,29 +50,6 @@ _IMMEDIATES = (
     *("s_icache", "s_code_end", "s_ttrace", "s_incperflevel", "s_decperflevel", "s_round_mode", "s_version"),
     *("s_denorm_mode", "s_wait", "s_prefetch", "s_trap", "s_monitor"),
 )
-_QUARTER_RATE = (
-    *("v_mul_lo_u32", "v_mul_lo_i32", "v_mul_hi_u32", "v_mul_hi_i32", "v_mad_u64_u32", "v_mad_i64_i32"),
-    *("v_mad_co_u64_u32", "v_mad_co_i64_i32", "v_mqsad", "v_qsad"),
-)
-_F64_ADDERS = ("v_add_f64", "v_min_f64", "v_max_f64", "v_min_num_f64", "v_max_num_f64")
-_SCALAR_FLOAT = ("_f32", "_f16")
-_LDS_EVENTS = frozenset({"lds", "gds", "lds_param", "flat_lds"})
-
-
-class Port(IntEnum):
-    """Where an instruction issues to; also the engines that it may hold."""
-
-    VALU = 0
-    TRANS = 1
-    MATRIX = 2
-    SALU = 3
-    SMEM = 4
-    VMEM = 5
-    LDS = 6
-    BRANCH = 7
-    EXPORT = 8
-    IMMEDIATE = 9
-    END = 10
 
 
 class Stream(IntEnum):
@@ -100,6 +78,9 @@ class Cause(NamedTuple):
 
     reason: str
     known: Known
+
+
+_ISSUE = Cause("issue", "assumed")
 
 
 class Cost(NamedTuple):
@@ -165,8 +146,12 @@ class Profile:
     places: int = 1
     same_accumulator: int = 0
     destination: int = 0
+    vector: bool = False
+    scalar_reads: tuple[int, ...] = ()
+    queue: Queue | None = None
+    issue_busy: Cause = _ISSUE
     gathered: Operands | None = None
-    vector_writes: tuple[int, ...] = ()
+    vector_writes: Results = ()
     address: int = 0
     to_execute: int = 0
     writes_scalar: bool = False
@@ -193,8 +178,9 @@ class Machine:
         self._measured = measured
         self.counters = tuple(target.wait.counters)
         self._place = {name: place for place, name in enumerate(self.counters)}
-        self.issue = self.cost("issue_interval", "issue")
-        assert self.issue is not None
+        issue = self.cost("issue_interval", "issue")
+        assert issue is not None
+        self.issue = issue
         self.interval = self.issue.cycles
         self.two_clocks = "valu_issue_to_execute" in target.timing
         self.queues = {stream: self._queue(stream) for stream in Stream if self.two_clocks}
@@ -235,18 +221,22 @@ class Machine:
 
     def skipped(self, decoded: Decoded) -> Profile:
         """The timing of a vector instruction that is passed over because EXEC is 0: it leaves as an immediate."""
-        return self._control(decoded)
+        return self._complete(self._control(decoded))
 
     def _complete(self, profile: Profile) -> Profile:
         """Adds what does not depend on the kind of instruction but on its operands and its queue."""
         queue = self.queues.get(profile.stream)
-        gathers = self.register_file is not None and profile.port in (Port.VALU, Port.TRANS)
+        facts = self.register_file if profile.port in (Port.VALU, Port.TRANS) else None
         return replace(
             profile,
+            vector=profile.port in (Port.VALU, Port.TRANS, Port.MATRIX),
+            scalar_reads=tuple(unit for unit in profile.reads if SCALAR_RESULTS >> unit & 1),
+            queue=queue,
+            issue_busy=Cause(f"issue port {profile.port.name.lower()}", self.issue.cause.known),
             to_execute=self._to_execute(profile, queue) if queue is not None else 0,
             writes_scalar=writes_scalar(profile.decoded, SCALAR_RESULTS),
-            gathered=source_positions(profile.decoded) if gathers else None,
-            vector_writes=tuple(units_of(profile.decoded.writes & VECTOR_MASK)),
+            gathered=facts.operands(source_positions(profile.decoded)) if facts is not None else None,
+            vector_writes=facts.results(units_of(profile.decoded.writes & VECTOR_MASK)) if facts is not None else (),
             address=address(profile.decoded) if profile.port is Port.VMEM else 0,
             waits_for_memory_read=profile.decoded.mnemonic == "s_nop",
         )
@@ -303,7 +293,7 @@ class Machine:
             return self._control(decoded, extra=self._extra(decoded))
         if mnemonic.startswith(("s_sendmsg", "s_get_named_barrier")):
             return self._plain(decoded, Port.IMMEDIATE, "message", "message")
-        return self._plain(decoded, Port.SALU, self._scalar_class(mnemonic), "salu")
+        return self._plain(decoded, Port.SALU, scalar_class(mnemonic, self.target), "salu")
 
     def _plain(self, decoded: Decoded, port: Port, kind: str, name: str) -> Profile:
         row = self.target.latency[kind]
@@ -361,7 +351,7 @@ class Machine:
         )  # fmt: skip
 
     def _vector(self, decoded: Decoded) -> Profile:
-        kind, port, name = self._vector_class(decoded)
+        kind, port, name = vector_class(decoded, self.target)
         if kind == "matrix":
             occupancy, result = self._matrix_costs(decoded)
         else:
@@ -395,7 +385,8 @@ class Machine:
         """
         if not self.two_clocks:
             return {"hold": self.interval, "shared_port": Port.VALU if port is Port.TRANS else None, "shared_hold": 1}
-        places = passes if passes <= self.queues[Stream.VALU].depth else 1
+        queue = self.queues[Stream.VALU]
+        places = passes if queue is not None and passes <= queue.depth else 1
         if port is Port.TRANS:
             return {"hold": passes, "shared_port": Port.VALU, "shared_hold": 1, "places": places}
         if port is Port.MATRIX:
@@ -428,28 +419,6 @@ class Machine:
         latency = max(row.latency * table.cycles_per_pass, busy.cycles)
         return busy, Cost(latency, Cause("dependency matrix", table.known))
 
-    def _vector_class(self, decoded: Decoded) -> tuple[str, Port, str]:
-        flags, mnemonic = decoded.flags, decoded.mnemonic
-        latency = self.target.latency
-        if flags & {"mai", "wmma"} and self.target.matrix_row(mnemonic) is not None:
-            return "matrix", Port.MATRIX, "matrix"
-        if "trans" in flags:
-            if mnemonic.startswith("v_s_") and "scalar_trans" in latency:
-                return "scalar_trans", Port.TRANS, "trans"
-            return ("trans64" if "fp64" in flags else "trans"), Port.TRANS, "trans"
-        if "fp64" in flags and not mnemonic.startswith("v_cmp"):
-            return ("f64_add" if mnemonic.startswith(_F64_ADDERS) else "f64"), Port.VALU, "valu"
-        if mnemonic.startswith(_QUARTER_RATE):
-            return "quarter", Port.VALU, "valu"
-        wide = 64 in decoded.info.widths
-        return ("valu64" if wide else "valu"), Port.VALU, "valu"
-
-    def _scalar_class(self, mnemonic: str) -> str:
-        latency = self.target.latency
-        if "salu_mul" in latency and mnemonic.startswith("s_mul"):
-            return "salu_mul" if not mnemonic.endswith(_SCALAR_FLOAT) else "sfpu"
-        return "sfpu" if "sfpu" in latency and mnemonic.endswith(_SCALAR_FLOAT) else "salu"
-
     def _memory(self, decoded: Decoded) -> Profile:
         flags = decoded.flags
         port = Port.LDS if "ds" in flags else Port.SMEM if "smem" in flags else Port.VMEM
@@ -477,7 +446,7 @@ class Machine:
         return tuple(self._return(counter, event, dwords) for counter, event in counter_events(decoded, self.target))
 
     def _return(self, counter: str, event: str, dwords: int) -> Return:
-        kind, path = _class_of_event(event)
+        kind, path = class_of_event(event)
         latency = self.latency(kind, "wait lds" if path is Port.LDS else f"wait {counter}")
         facts = self.target.wait.counters[counter]
         group = "" if event in facts.out_of_order.value else facts.events.value[event]
@@ -525,17 +494,3 @@ class Machine:
 
 def _cost(fact: Fact[Number], reason: str) -> Cost:
     return Cost(int(fact.value), Cause(reason, fact.known))
-
-
-def _class_of_event(event: str) -> tuple[str, Port]:
-    """Latency class and data path of a counter event."""
-    if event in _LDS_EVENTS:
-        return "lds", Port.LDS
-    if event == "smem":
-        return "smem", Port.SMEM
-    if event == "message":
-        return "message", Port.IMMEDIATE
-    if event in ("export", "gds_gpr_lock"):
-        return "export", Port.EXPORT
-    stores = event.endswith(("store", "noret", "writeback"))
-    return ("vmem_store" if stores else "vmem_load"), Port.VMEM

@@ -34,6 +34,15 @@ class OperandPipe:
         Returns the cycle in which its last pass enters the pipe and leaves the queue.
         """
         executes = self._executes
+        if passes == 1:
+            left = self._left + 1
+            if executes[0] > left:
+                left = executes[0]
+            if earliest > left:
+                left = earliest
+            executes.append(start)
+            self._left = left
+            return left
         skipped = passes - self._length
         if skipped > 0:
             self._left = start + skipped - 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from asmevo.program.instruction import Decoded
 from asmevo.program.registers import VECTOR_MASK, units_of
-from asmevo.timing.register_file import Operands
 
 _ACCUMULATOR = 2
 _WIDTHS = {"dwordx2": 2, "b64": 2, "x2": 2, "dwordx3": 3, "b96": 3, "dwordx4": 4, "b128": 4}
@@ -25,7 +24,7 @@ def vector_dwords(mask: int) -> int:
     return (mask & VECTOR_MASK).bit_count()
 
 
-def source_positions(decoded: Decoded) -> Operands:
+def source_positions(decoded: Decoded) -> tuple[tuple[int, int], ...]:
     """Source position and unit of each VGPR read, each register once.
 
     An accumulator that is overwritten is in the third place.

@@ -3,9 +3,9 @@
 On targets with two clocks the operands of a queued vector instruction are gathered in order, some cycles
 before it executes, from VGPR banks (register number modulo the number of banks) with a few read ports each. The
 write of an earlier result takes a port too. An instruction whose reads find no free port waits, and everything
-behind it. The first two source positions each have a small cache in front of every bank: a register that was
-read there lately needs no port, unless it was used so lately that its entry is not there yet. An instruction is
-gathered at most a few instructions ahead of the one that executes.
+behind it. The first two source positions each have a cache of one register in front of every bank: the register that
+was read there last needs no port, unless that was so lately that it is not there yet. An instruction is gathered at
+most a few instructions ahead of the one that executes.
 
 The shape and the numbers (facts of the target) were fitted to a v_fmac loop on gfx1100 and gfx1200 and tested on
 gfx1201. It is not yet the whole mechanism: about half of the execute times of that loop come out exactly, most of
@@ -14,20 +14,23 @@ the rest within a cycle or two. Time is in cycles.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 from asmevo.target import Target
 
 _CACHED_POSITIONS = 2
-_KEEP = 64
-"""Reservations so far back (cycles) can no longer matter; they are dropped when there are many."""
-_MANY = 512
-_REGISTERS = 1 << 11
+_NO_CACHE = -1
+_CYCLES = 1 << 10
+"""Port reservations are kept for so many cycles; the vector queue does not reach further."""
+_MASK = _CYCLES - 1
+_COUNT_BITS = 3
+_REGISTER_BITS = 11
 
-Operands = tuple[tuple[int, int], ...]
-"""(source position, register unit) of each VGPR read."""
+Operands = tuple[tuple[int, int, int], ...]
+"""Bank, cache (-1: none) and register unit of each VGPR read."""
+Results = tuple[tuple[int, int, int], ...]
+"""Bank, first of the bank's caches and register unit of each VGPR written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +43,22 @@ class RegisterFileFacts:
     gather_to_execute: int
     ahead: int
     ahead_cycles: int
-    cache_entries: int
     cache_fill: int
     write_after_execute: int
+
+    def operands(self, positions: Iterable[tuple[int, int]]) -> Operands:
+        """Where the reads of (source position, register unit) go."""
+        return tuple(
+            (unit % self.banks, self._cache(unit) + position if position < _CACHED_POSITIONS else _NO_CACHE, unit)
+            for position, unit in positions
+        )
+
+    def results(self, units: Iterable[int]) -> Results:
+        """Where the writes of register units go."""
+        return tuple((unit % self.banks, self._cache(unit), unit) for unit in units)
+
+    def _cache(self, unit: int) -> int:
+        return unit % self.banks * _CACHED_POSITIONS
 
 
 def register_file_facts(target: Target) -> RegisterFileFacts | None:
@@ -54,61 +70,69 @@ def register_file_facts(target: Target) -> RegisterFileFacts | None:
 
 
 class RegisterFile:
-    """The VGPRs of one SIMD, of all its waves."""
+    """The VGPRs of one SIMD, of all its waves.
+
+    Ports that are taken are counted in a ring: a cell holds a cycle and the count of that cycle, so that a cell of an
+    older cycle is less than that of any newer one and counts as free.
+    """
 
     __slots__ = (
-        *("_ahead", "_ahead_cycles", "_banks", "_busy", "_cache_entries", "_cache_fill", "_caches", "_executed"),
-        *("_gather_to_execute", "_gathered", "_issue_to_gather", "_ports", "_write_after_execute"),
+        *("_ahead", "_ahead_cycles", "_banks", "_busy", "_cached", "_executed", "_fill", "_gathered", "_ports"),
+        *("_to_execute", "_to_gather", "_turn", "_used", "_write"),
     )
 
     def __init__(self, facts: RegisterFileFacts) -> None:
-        self._banks, self._ports = facts.banks, facts.read_ports
-        self._issue_to_gather, self._gather_to_execute = facts.issue_to_gather, facts.gather_to_execute
+        self._banks, self._ports, self._fill = facts.banks, facts.read_ports, facts.cache_fill
+        self._to_gather, self._to_execute = facts.issue_to_gather, facts.gather_to_execute
+        self._write = facts.write_after_execute
+        self._busy = [[0] * _CYCLES for _ in range(facts.banks)]
+        self._cached = [-1] * (facts.banks * _CACHED_POSITIONS)
+        self._used = [0] * (facts.banks * _CACHED_POSITIONS)
         self._ahead, self._ahead_cycles = facts.ahead, facts.ahead_cycles
-        self._cache_entries, self._cache_fill = facts.cache_entries, facts.cache_fill
-        self._write_after_execute = facts.write_after_execute
-        self._busy: dict[int, int] = {}
-        self._caches: list[dict[int, int]] = [{} for _ in range(facts.banks * _CACHED_POSITIONS)]
-        self._executed: deque[int] = deque(maxlen=facts.ahead)
+        self._executed = [-(1 << 30)] * facts.ahead
+        self._turn = 0
         self._gathered = -(1 << 30)
 
-    def gather(self, wave: int, operands: Operands, issue: int) -> int:
-        """Takes ports for the reads of an instruction; returns the earliest cycle in which it can execute."""
-        busy, banks, executed = self._busy, self._banks, self._executed
-        start = issue + self._issue_to_gather
-        if self._gathered > start:
-            start = self._gathered
-        if len(executed) == self._ahead and executed[0] - self._ahead_cycles > start:
-            start = executed[0] - self._ahead_cycles
-        done, first = start, start * banks
-        for position, unit in operands:
-            bank = unit % banks
-            if position < _CACHED_POSITIONS:
-                cache, key = self._caches[bank * _CACHED_POSITIONS + position], wave * _REGISTERS + unit
-                used = cache.pop(key, None)
-                cache[key] = start
-                if used is not None and used + self._cache_fill <= start:
-                    continue
-                if len(cache) > self._cache_entries:
-                    del cache[next(iter(cache))]
-            place = first + bank
-            while (taken := busy.get(place, 0)) >= self._ports:
-                place += banks
-            busy[place] = taken + 1
-            if place >= (done + 1) * banks:
-                done = place // banks
-        self._gathered = done
-        return done + self._gather_to_execute
+    def gather(self, wave: int, operands: Operands, results: Results, issue: int, earliest: int) -> int:
+        """An instruction that issued at `issue` and executes at `earliest` or later takes ports for its registers.
 
-    def execute(self, wave: int, written: Sequence[int], time: int) -> None:
-        """An instruction that executes at `time` will write these register units."""
-        busy, banks = self._busy, self._banks
-        self._executed.append(time)
-        for unit in written:
-            place = (time + self._write_after_execute) * banks + unit % banks
-            busy[place] = busy.get(place, 0) + 1
-            for position in range(_CACHED_POSITIONS):
-                self._caches[unit % banks * _CACHED_POSITIONS + position].pop(wave * _REGISTERS + unit, None)
-        if len(busy) > _MANY:
-            oldest = (time - _KEEP) * banks
-            self._busy = {place: count for place, count in busy.items() if place >= oldest}
+        Returns the cycle in which it executes.
+        """
+        busy, cached, first = self._busy, self._cached, wave << _REGISTER_BITS
+        if operands:
+            used, ports, fill = self._used, self._ports, self._fill
+            start, oldest = issue + self._to_gather, self._executed[self._turn] - self._ahead_cycles
+            if self._gathered > start:
+                start = self._gathered
+            if oldest > start:
+                start = oldest
+            done = start
+            for bank, cache, unit in operands:
+                if cache >= 0:
+                    last = used[cache]
+                    used[cache] = start
+                    if cached[cache] != first + unit:
+                        cached[cache] = first + unit
+                    elif last + fill <= start:
+                        continue
+                ring, cycle = busy[bank], start
+                while (taken := ring[cycle & _MASK] - (cycle << _COUNT_BITS)) >= ports:
+                    cycle += 1
+                ring[cycle & _MASK] = (cycle << _COUNT_BITS) + (taken + 1 if taken > 0 else 1)
+                if cycle > done:
+                    done = cycle
+            self._gathered = done
+            if done + self._to_execute > earliest:
+                earliest = done + self._to_execute
+        self._executed[self._turn] = earliest
+        self._turn = (self._turn + 1) % self._ahead
+        cycle = earliest + self._write
+        stamp, place = cycle << _COUNT_BITS, cycle & _MASK
+        for bank, cache, unit in results:
+            ring = busy[bank]
+            ring[place] = (ring[place] if ring[place] > stamp else stamp) + 1
+            if cached[cache] == first + unit:
+                cached[cache] = -1
+            if cached[cache + 1] == first + unit:
+                cached[cache + 1] = -1
+        return earliest

@@ -8,7 +8,7 @@ that leave no packet are filled in between those that do, straight on or at a br
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -59,17 +59,27 @@ class Replayed:
 
     def runs(self) -> Iterator[range]:
         """Places of issues with only asked gaps between them, two places at least; the first is where it starts."""
-        start = 0
-        for place in range(1, len(self.steps) + 1):
-            if place == len(self.steps) or place in self.given:
-                if place - start > 1:
-                    yield range(start, place)
-                start = place
+        return _between(self.given, len(self.steps))
+
+    def straight_code(self) -> Iterator[range]:
+        """As `runs`, but a cache miss does not end one: what lies between two waits is the same code each time."""
+        waits = {place for place in self.given if _is_told(self.steps, place)}
+        return _between(waits, len(self.steps))
 
     @property
     def cycles(self) -> int:
         """The wave's traced time from its first issue to its last."""
         return self.wave.issues[-1].cycle - self.wave.issues[0].cycle
+
+
+def _between(starts: Container[int], count: int) -> Iterator[range]:
+    """Ranges of two places at least, each from a start to before the next."""
+    start = 0
+    for place in range(1, count + 1):
+        if place == count or place in starts:
+            if place - start > 1:
+                yield range(start, place)
+            start = place
 
 
 def replay(trace: Trace, kernel: Kernel) -> tuple[Replayed, ...]:
@@ -120,11 +130,15 @@ def _given(steps: Sequence[Step], wave: TracedWave) -> frozenset[int]:
     """Places that the model is not asked for: the first issue, waits, barriers, what follows, and cache misses."""
     given = {0}
     for place in range(1, len(steps)):
-        step, before = steps[place], steps[place - 1]
         gap = wave.issues[place].cycle - wave.issues[place - 1].cycle
-        if step.waits or step.barrier or before.barrier or gap >= FETCH_MISS:
+        if gap >= FETCH_MISS or _is_told(steps, place):
             given.add(place)
     return frozenset(given)
+
+
+def _is_told(steps: Sequence[Step], place: int) -> bool:
+    """Whether memory or other waves decide when an issue comes: a wait, a barrier, or what follows a barrier."""
+    return bool(steps[place].waits or steps[place].barrier or steps[place - 1].barrier)
 
 
 class _Code:

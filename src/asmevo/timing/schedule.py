@@ -16,38 +16,19 @@ Results of memory instructions are no links: the hardware does not wait for them
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
 from asmevo.program.instruction import Instruction
 from asmevo.program.registers import VECTOR_MASK
-from asmevo.timing.machine import (
-    LANE_MASKS,
-    SCALAR_RESULTS,
-    Cause,
-    Cost,
-    Machine,
-    Port,
-    Profile,
-    Queue,
-    Return,
-    Stream,
-)
-from asmevo.timing.register_file import Operands
+from asmevo.timing.instruction_class import Port
+from asmevo.timing.machine import LANE_MASKS, SCALAR_RESULTS, Cause, Cost, Machine, Profile, Queue, Return, Stream
+from asmevo.timing.orders import Drains, Link, Order
+from asmevo.timing.register_file import Operands, Results
 
-_VECTOR_PORTS = frozenset({Port.VALU, Port.TRANS, Port.MATRIX})
-_SCALAR_READERS = frozenset({Port.SALU, Port.SMEM, Port.BRANCH})
 _MEMORY_PORTS = frozenset({Port.SMEM, Port.VMEM, Port.LDS})
-
-
-class Link(NamedTuple):
-    """Not earlier than `cycles` after the latest time of slot `slot`."""
-
-    slot: int
-    cycles: int
-    cause: Cause
 
 
 class Recent(NamedTuple):
@@ -71,7 +52,8 @@ _HISTORIES = {"VALU_DEP": VALU_HISTORY, "TRANS32_DEP": TRANS_HISTORY}
 class Step:
     """One instruction on the path, ready to simulate. Cycles; ports and streams as numbers for speed.
 
-    `places`, `passes`, `to_pipe`: see Profile and operand_pipe; `keeps_wave`: its wave stops while the queue is full.
+    `places`, `passes`, `to_pipe`: see Profile and operand_pipe. `special`: it does more at issue than to take ports.
+    `owner`: slot and cause for those that find its unit busy.
     `after_trans`: cycles from the end of a transcendental to its execution.
     `unlimited`: any number of waves may issue it in a cycle.
     `held`: whether anything but the units can delay its issue. `entry`: cycles more behind an instruction
@@ -88,7 +70,7 @@ class Step:
     to_execute: int
     to_stamp: int
     gathered: Operands | None
-    vector_writes: tuple[int, ...]
+    vector_writes: Results
     occupancy: int
     hold: int
     unlimited: bool
@@ -96,12 +78,12 @@ class Step:
     shared_hold: int
     places: int
     passes: int
-    keeps_wave: bool
+    special: bool
+    owner: tuple[int, Cause]
     after_trans: int
     to_pipe: int
     gap: int
     gap_cause: Cause
-    busy: Cause
     issue_busy: Cause
     immediate: bool
     silent: bool
@@ -157,8 +139,8 @@ class _Linker:
         self._places: list[_Place] = []
         self._pending: dict[int, list[Recent]] = {}
         self._rules = _rules_of(machine)
-        self._drains = _Drains(machine)
-        self._order = _Order(machine)
+        self._drains = Drains(machine)
+        self._order = Order(machine)
         self._history: tuple[list[Link], ...] = ([], [], [])
         self._read_vector = False
 
@@ -221,12 +203,11 @@ class _Linker:
         if entry is not None:
             which, cycles, cause = entry
             self._history[which].append(Link(slot, cycles, cause))
-        if profile.port in _VECTOR_PORTS and profile.decoded.reads & VECTOR_MASK:
+        if profile.vector and profile.decoded.reads & VECTOR_MASK:
             place.first_vector |= not self._read_vector
             self._read_vector = True
         self._order.pass_by(slot, profile)
         self._drains.pass_by(slot, profile)
-
 
     def _delay(self, place: _Place, recent: Recent) -> None:
         history, back = self._history[recent.history], max(recent.back, 1)
@@ -234,139 +215,6 @@ class _Linker:
             slot, cycles, cause = history[-back]
             wait = -recent.back * self._machine.interval if recent.back < 0 else 0
             place.issued[Link(slot, cycles + wait, cause)] = None
-
-
-class _Order:
-    """Orders between an instruction and earlier ones of other units that have not executed yet.
-
-    Each unit executes in order, so the latest instruction of a unit stands for all of it; only registers that
-    are still to be read (overwritten next) need one entry for each register.
-    """
-
-    def __init__(self, machine: Machine) -> None:
-        cost = machine.cost
-        self._after_vector = {
-            Port.VMEM: cost("vmem_after_valu_execute", "vmem after valu"),
-            Port.LDS: cost("lds_after_valu_execute", "lds after valu"),
-            Port.END: cost("end_after_valu_execute", "end after valu"),
-        }
-        self._source_read = {
-            Port.VMEM: cost("vmem_sources_read", "vmem reads source"),
-            Port.LDS: cost("lds_sources_read", "lds reads source"),
-        }
-        self._after_lds = cost("vmem_after_lds_execute", "vmem after lds")
-        self._lds: tuple[int, Cost] | None = None
-        self._scalar_before_write = cost("salu_before_valu_scalar_write", "valu scalar result after salu")
-        self._vector_read = cost("valu_reads_sgpr", "valu reads source")
-        self._scalar_write = cost("valu_sgpr_to_salu_issue", "salu after valu scalar result")
-        self.scalar_writer: Link | None = None
-        """What scalar instructions issue behind: the latest vector instruction with a scalar result."""
-        self._latest: dict[Port, int] = {}
-        self._scalar_busy = 0
-        self._memory_readers: dict[int, list[tuple[int, Cost]]] = {}
-        self._scalar_readers: dict[int, int] = {}
-        self._memory: tuple[int, Cost] | None = None
-
-    def links(self, profile: Profile) -> Iterator[Link]:
-        """What has to have executed before an instruction of this profile issues."""
-        after_vector = self._after_vector.get(profile.port)
-        if after_vector is not None and Port.VALU in self._latest:
-            yield Link(self._latest[Port.VALU], *after_vector)
-        if profile.port is Port.VMEM and self._lds is not None:
-            yield Link(self._lds[0], *self._lds[1])
-        if profile.waits_for_memory_read and self._memory is not None:
-            yield Link(self._memory[0], *self._memory[1])
-        if profile.port in _VECTOR_PORTS:
-            for unit in profile.writes:
-                for slot, read in self._memory_readers.pop(unit, ()):
-                    yield Link(slot, *read)
-            if profile.writes_scalar and Port.SALU in self._latest and self._scalar_before_write is not None:
-                cycles, cause = self._scalar_before_write
-                yield Link(self._latest[Port.SALU], cycles + self._scalar_busy - 1, cause)
-        elif profile.port is Port.SALU and self._vector_read is not None:
-            for unit in profile.writes:
-                if unit in self._scalar_readers:
-                    yield Link(self._scalar_readers[unit], *self._vector_read)
-
-    def pass_by(self, slot: int, profile: Profile) -> None:
-        if profile.port in _VECTOR_PORTS:
-            self._latest[Port.VALU] = slot
-            if profile.writes_scalar and self._scalar_write is not None:
-                self.scalar_writer = Link(slot, *self._scalar_write)
-            for unit in profile.reads:
-                if SCALAR_RESULTS >> unit & 1:
-                    self._scalar_readers[unit] = slot
-        elif profile.port is Port.SALU:
-            self._latest[Port.SALU] = slot
-            self._scalar_busy = profile.occupancy.cycles
-            for unit in profile.writes:
-                self._scalar_readers.pop(unit, None)
-        else:
-            self._read_later(slot, profile)
-
-    def _read_later(self, slot: int, profile: Profile) -> None:
-        """A memory instruction's registers are read when it executes, one a cycle."""
-        read = self._source_read.get(profile.port)
-        if read is None:
-            return
-        busy = profile.occupancy.cycles
-        for unit in profile.reads:
-            self._memory_readers.setdefault(unit, []).append((slot, Cost(read.cycles + busy, read.cause)))
-        if profile.port is Port.VMEM:
-            self._memory = (slot, Cost(read.cycles + busy, read.cause))
-        elif self._after_lds is not None:
-            self._lds = (slot, Cost(self._after_lds.cycles + busy, self._after_lds.cause))
-
-
-class _Drains:
-    """What s_wait_alu and s_waitcnt_depctr wait for: the latest instructions of each kind they can name."""
-
-    _FIELDS = (
-        ("va_vdst", "wait_alu_va_vdst"),
-        ("va_sdst", "wait_alu_va_sdst"),
-        ("va_vcc", "wait_alu_va_vcc"),
-        ("sa_sdst", "wait_alu_sa_sdst"),
-        ("va_ssrc", "wait_alu_va_sdst"),
-    )
-
-    def __init__(self, machine: Machine) -> None:
-        self._latest: dict[str, list[int]] = {name: [] for name, _ in self._FIELDS}
-        self._costs = {name: self._cost(machine, name, kind) for name, kind in self._FIELDS}
-
-    def _cost(self, machine: Machine, name: str, kind: str) -> Cost:
-        """The class measured for the field, else the way through queue and unit (assumed)."""
-        cause = Cause(f"wait {name}", "assumed")
-        if kind in machine.target.latency:
-            fact = machine.target.latency[kind].result
-            return Cost(int(fact.value), Cause(cause.reason, fact.known))
-        unit = machine.target.latency["salu" if name.startswith("sa_") else "valu"]
-        return Cost(int(unit.result.value), cause)
-
-    def links(self, profile: Profile) -> list[Link]:
-        """A field's value is how many instructions of its kind may still be under way."""
-        found = []
-        for name, value in profile.depctr.items():
-            latest = self._latest.get(name, [])
-            if len(latest) > value:
-                found.append(Link(latest[-1 - value], *self._costs[name]))
-        return found
-
-    @property
-    def last_vector(self) -> int | None:
-        """The latest vector instruction; the others executed before it."""
-        latest = self._latest["va_vdst"]
-        return latest[-1] if latest else None
-
-    def pass_by(self, slot: int, profile: Profile) -> None:
-        latest = self._latest
-        if profile.port in _VECTOR_PORTS:
-            latest["va_vdst"].append(slot)
-            latest["va_ssrc"].append(slot)
-            if profile.writes_scalar:
-                vcc_only = all(not SCALAR_RESULTS >> unit & 1 or LANE_MASKS >> unit & 1 for unit in profile.writes)
-                latest["va_vcc" if vcc_only else "va_sdst"].append(slot)
-        elif profile.port is Port.SALU and profile.writes:
-            latest["sa_sdst"].append(slot)
 
 
 class _Rules:
@@ -399,7 +247,7 @@ class _Rules:
         results, issued = self._links(place, places)
         issued += tuple(place.issued)
         sources = tuple(place.sources)
-        queue = machine.queues.get(profile.stream)
+        queue = profile.queue
         unlimited = profile.port is Port.IMMEDIATE
         return Step(
             slot=slot,
@@ -420,13 +268,13 @@ class _Rules:
             shared_hold=profile.shared_hold,
             places=profile.places,
             passes=self._passes(profile),
-            keeps_wave=profile.port is Port.MATRIX and machine.two_clocks,
+            special=bool(profile.places > 1 or profile.returns or profile.waits or profile.barrier),
+            owner=(slot, profile.occupancy.cause),
             after_trans=self._after_trans if profile.port is Port.MATRIX else 0,
             to_pipe=max(0, profile.to_execute - machine.operand_pipe),
             gap=taken.cycles if taken is not None else machine.interval,
             gap_cause=taken.cause if taken is not None else self._issue,
-            busy=profile.occupancy.cause,
-            issue_busy=Cause(f"issue port {profile.port.name.lower()}", self._issue.known),
+            issue_busy=profile.issue_busy,
             immediate=profile.immediate,
             silent=profile.silent,
             entry=entry.cycles - machine.interval if entry is not None else 0,
@@ -488,7 +336,7 @@ class _Rules:
 
     def _result(self, producer: Profile, consumer: Profile, unit: int) -> Cost:
         """Cycles from the producer's execution to the consumer's, over one register unit."""
-        both_vector = producer.port in _VECTOR_PORTS and consumer.port in _VECTOR_PORTS
+        both_vector = producer.vector and consumer.vector
         if producer.port is Port.MATRIX and consumer.port is Port.MATRIX:
             forwarded = consumer.same_accumulator == producer.destination and consumer.same_accumulator
             if forwarded and consumer.same_accumulator >> unit & 1:

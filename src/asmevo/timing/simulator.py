@@ -17,7 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from asmevo.timing.machine import Cause, Machine, Port, Stream
+from asmevo.timing.instruction_class import Port
+from asmevo.timing.machine import Cause, Machine, Queue, Stream
 from asmevo.timing.operand_pipe import OperandPipe
 from asmevo.timing.register_file import RegisterFile
 from asmevo.timing.schedule import Step
@@ -31,6 +32,10 @@ _TRANS = int(Port.TRANS)
 
 StallKey = tuple[int, int, Cause]
 """Slot that waited, slot it waited for (-1: none), why."""
+
+
+_Time = tuple[int, Cause | None, int]
+"""A Bound as a plain tuple."""
 
 
 class Bound(NamedTuple):
@@ -94,6 +99,7 @@ class Wave:
     stalls: dict[StallKey, int] = field(default_factory=dict)
     finished: bool = False
     given: Mapping[int, int] | None = None
+    steps: list[Step] = field(default_factory=list)
 
 
 Observe = Callable[[Wave, Step, int, Bound, Bound | None], None]
@@ -174,26 +180,39 @@ class Simulator:
 
     def run(self) -> None:
         """Runs all waves to the end of the path."""
-        ready = self._ready
-        for wave in self.waves:
+        ready, waves = self._ready, self.waves
+        for wave in waves:
+            wave.steps = self.logs[wave.stretch].steps
             if self._settle(wave):
                 heapq.heappush(ready, (wave.next, wave.number))
         while ready:
             key, number = heapq.heappop(ready)
-            wave = self.waves[number]
-            step = self.logs[wave.stretch].steps[wave.place]
-            own = self._earliest(wave, step)
-            shared = None if step.unlimited else self._contended(step, own.time)
-            time = shared.time if shared is not None else own.time
-            if time > key and ready and ready[0] < (time, number):
-                self._put_back(wave, time, self._line_for(step, time) if shared is not None else -1)
-                continue
-            self._issue(wave, step, own, shared)
-            if wave.line >= 0:
-                self._call_next(wave)
-            wave.place += 1
-            if self._settle(wave) and self._may_go(wave, step):
-                heapq.heappush(ready, (wave.next, number))
+            wave = waves[number]
+            while self._advance(wave, key):
+                key = wave.next
+                if ready and ready[0] < (key, number):
+                    heapq.heappush(ready, (key, number))
+                    break
+
+    def _advance(self, wave: Wave, key: int) -> bool:
+        """Issues the next instruction of the wave that is first at `key`, or puts it back if it has to wait.
+
+        Returns whether the wave itself goes on.
+        """
+        step, ready = wave.steps[wave.place], self._ready
+        own = self._earliest(wave, step)
+        shared = None if step.unlimited else self._contended(step, own[0])
+        time = own[0] if shared is None else shared[0]
+        if time > key and ready and ready[0] < (time, wave.number):
+            self._put_back(wave, time, self._line_for(step, time) if shared is not None else -1)
+            return False
+        self._issue(wave, step, own, shared)
+        if wave.line >= 0:
+            self._call_next(wave)
+        wave.place += 1
+        if wave.place >= len(wave.steps) and not self._settle(wave):
+            return False
+        return not step.barrier or self._may_go(wave, step)
 
     def _line_for(self, step: Step, time: int) -> int:
         """Where a wave waits whose instruction is held up until `time`: at its port, or for the place behind an
@@ -231,7 +250,7 @@ class Simulator:
 
     def _settle(self, wave: Wave) -> bool:
         """Moves on to the next stretch or iteration where one ends; False when the wave is done."""
-        while wave.place >= len(self.logs[wave.stretch].steps):
+        while wave.place >= len(wave.steps):
             log = self.logs[wave.stretch]
             log.passes[wave.number].append(Pass(wave.entered, wave.next, wave.stalls))
             wave.stalls, wave.entered, wave.place = {}, wave.next, 0
@@ -243,6 +262,7 @@ class Simulator:
                 wave.finished, wave.place = True, 0
                 return False
             wave.stretch += 1
+            wave.steps = self.logs[wave.stretch].steps
         return True
 
     def _leaves(self, wave: Wave, log: StretchLog) -> bool:
@@ -260,38 +280,35 @@ class Simulator:
         other = self.waves[number]
         return int(other is not leaving and not other.finished and self.logs[other.stretch] is log)
 
-    def _earliest(self, wave: Wave, step: Step) -> Bound:
+    def _earliest(self, wave: Wave, step: Step) -> _Time:
         """When a step could issue if the wave were alone with free units."""
         time, cause, culprit = wave.next, wave.next_cause, wave.last_slot
         if step.entry and not wave.after_immediate:
             time, cause = time + step.entry, step.entry_cause
         if step.held or wave.given is not None:
-            time, cause, culprit = self._held_back(wave, step, time, cause, culprit)
-        return Bound(time, cause, culprit)
+            return self._held_back(wave, step, time, cause, culprit)
+        return time, cause, culprit
 
-    def _contended(self, step: Step, time: int) -> Bound | None:
-        """The later time that ports, queues and engines allow, None if they are free at `time`."""
-        own, cause, culprit = time, step.issue_busy, -1
-        if self._port_free[step.port] > time:
-            time, culprit = self._port_free[step.port], self._port_owner[step.port]
-        if step.shared_port >= 0 and self._port_free[step.shared_port] > time:
-            time, culprit = self._port_free[step.shared_port], self._port_owner[step.shared_port]
+    def _contended(self, step: Step, own: int) -> _Time | None:
+        """The later time that ports, queues and engines allow, None if they are free at `own`."""
+        time, cause, culprit = own, step.issue_busy, -1
+        free = self._port_free
+        if free[step.port] > time:
+            time, culprit = free[step.port], self._port_owner[step.port]
+        shared = step.shared_port
+        if shared >= 0 and free[shared] > time:
+            time, culprit = free[shared], self._port_owner[shared]
         queue = step.queue
         if queue is not None:
             entries = self._queues[step.stream]
-            if len(entries) >= queue.depth:
-                free, why, whom = entries[-queue.depth]
-                if free > time:
-                    time, cause, culprit = free, why or queue.cause, whom
+            if len(entries) >= queue.depth and entries[-queue.depth][0] > time:
+                time, why, culprit = entries[-queue.depth]
+                cause = why or queue.cause
         elif self._engine_free[step.engine] > time:
-            owner = self._engine_owner[step.engine]
-            time = self._engine_free[step.engine]
-            culprit, cause = owner if owner is not None else (-1, step.busy)
-        return Bound(time, cause, culprit) if time > own else None
+            time, (culprit, cause) = self._engine_free[step.engine], self._engine_owner[step.engine] or step.owner
+        return (time, cause, culprit) if time > own else None
 
-    def _held_back(
-        self, wave: Wave, step: Step, time: int, cause: Cause | None, culprit: int
-    ) -> tuple[int, Cause | None, int]:
+    def _held_back(self, wave: Wave, step: Step, time: int, cause: Cause | None, culprit: int) -> _Time:
         """Constraints that the wave itself imposes: results, wait counters, s_delay_alu, sources still in
         use.
         """
@@ -316,42 +333,55 @@ class Simulator:
                     time, cause, culprit = end, why, whom
         return time, cause, culprit
 
-    def _issue(self, wave: Wave, step: Step, own: Bound, shared: Bound | None) -> None:
-        slot, interval = step.slot, self._interval
+    def _issue(self, wave: Wave, step: Step, own: _Time, shared: _Time | None) -> None:
         if step.silent:
             wave.next, wave.next_cause, wave.last_slot = own
             return
-        time = own.time if shared is None else shared.time
-        stall = own.time - wave.last_issue - interval
-        if stall > 0 and own.cause is not None:
-            _book(wave, (slot, own.culprit, own.cause), stall)
-        if shared is not None:
-            _book(wave, (slot, shared.culprit, shared.cause or step.issue_busy), time - own.time)
-        if step.extra and (wave.given is None or slot not in wave.given):
-            _book(wave, (slot, slot, step.extra_cause), step.extra)
-            time += step.extra
-        if self.observe is not None:
-            self.observe(wave, step, time, own, shared)
-        wave.issued[slot] = time
-        wave.last_issue = time
+        slot, time = step.slot, own[0]
+        if shared is not None or step.extra or time - wave.last_issue > self._interval or self.observe is not None:
+            time = self._book(wave, step, own, shared)
+        wave.issued[slot] = wave.last_issue = time
         self._port_free[step.port] = time + step.hold
         self._port_owner[step.port] = slot
         if step.shared_port >= 0:
             self._port_free[step.shared_port] = time + step.shared_hold
             self._port_owner[step.shared_port] = slot
-        start = self._start(wave, step, time)
-        wave.started[slot] = start
         wave.next, wave.next_cause, wave.last_slot = time + step.gap, step.gap_cause, slot
         wave.after_immediate = step.immediate
+        if step.queue is not None:
+            wave.started[slot] = self._enqueue(wave, step, step.queue, time)
+        else:
+            self._engine_free[step.engine] = time + step.occupancy
+            self._engine_owner[step.engine] = step.owner
+            wave.started[slot] = time
+        if step.special:
+            self._finish(wave, step, time)
+
+    def _book(self, wave: Wave, step: Step, own: _Time, shared: _Time | None) -> int:
+        """Notes what a step waited for; returns when it issues."""
+        time, cause, culprit = own
+        stall = time - wave.last_issue - self._interval
+        if stall > 0 and cause is not None:
+            _add(wave, (step.slot, culprit, cause), stall)
+        if shared is not None:
+            later, why, whom = shared
+            _add(wave, (step.slot, whom, why or step.issue_busy), later - time)
+            time = later
+        if step.extra and (wave.given is None or step.slot not in wave.given):
+            _add(wave, (step.slot, step.slot, step.extra_cause), step.extra)
+            time += step.extra
+        if self.observe is not None:
+            self.observe(wave, step, time, Bound(*own), None if shared is None else Bound(*shared))
+        return time
+
+    def _finish(self, wave: Wave, step: Step, time: int) -> None:
+        """What only some instructions do when they issue: take several places, count, wait, meet at a barrier."""
         if step.places > 1:
             self._hold_ports(step, time)
-        if step.queue is not None:
-            self._keep_wave(wave, step)
         if step.returns:
-            self._await(wave, step, start)
-        if step.waits:
-            for counter, _ in step.waits:
-                wave.pending[counter] = [event for event in wave.pending[counter] if event[0] > time]
+            self._await(wave, step, wave.started[step.slot])
+        for counter, _ in step.waits:
+            wave.pending[counter] = [event for event in wave.pending[counter] if event[0] > time]
         if step.barrier:
             self._arrive(wave, step, time)
 
@@ -366,52 +396,39 @@ class Simulator:
             if step.port == _VALU:
                 self._port_free[_VALU] = max(self._port_free[_VALU], free + 1)
 
-    def _keep_wave(self, wave: Wave, step: Step) -> None:
-        """The wave of an instruction that took the last place in a queue stops until one is free."""
-        assert step.queue is not None
-        entries, depth = self._queues[step.stream], step.queue.depth
-        if len(entries) >= depth and entries[-depth][0] > wave.next:
-            wave.next, wave.next_cause = entries[-depth][0], step.queue.cause
+    def _enqueue(self, wave: Wave, step: Step, queue: Queue, time: int) -> int:
+        """When a step that issues at `time` executes; takes its engine and its place in the queue.
 
-    def _start(self, wave: Wave, step: Step, time: int) -> int:
-        """When a step that issues at `time` executes; takes its engine and its place in the queue."""
-        engine = step.engine
-        queue = step.queue
-        if queue is None:
-            self._engine_free[engine] = time + step.occupancy
-            self._engine_owner[engine] = (step.slot, step.busy)
-            return time
+        A wave whose instruction took the last place stops until one is free.
+        """
+        engine, entries, started = step.engine, self._queues[step.stream], wave.started
         start: int = time + step.to_execute
         why: Cause | None = None
         whom = step.slot
-        entries = self._queues[step.stream]
         if self._stream_last[step.stream] >= start:
             start = self._stream_last[step.stream] + 1
             why, whom = (entries[-1][1] or queue.cause), entries[-1][2]
         if self._engine_free[engine] > start:
-            owner = self._engine_owner[engine]
-            start = self._engine_free[engine]
-            whom, why = owner if owner is not None else (step.slot, step.busy)
+            start, (whom, why) = self._engine_free[engine], self._engine_owner[engine] or step.owner
         if step.after_trans and self._engine_free[_TRANS] + step.after_trans > start:
-            owner = self._engine_owner[_TRANS]
             start = self._engine_free[_TRANS] + step.after_trans
-            whom, why = owner if owner is not None else (step.slot, step.busy)
+            whom, why = self._engine_owner[_TRANS] or step.owner
         for slot, cycles, reason in step.results:
-            if wave.started[slot] + cycles > start:
-                start, why, whom = wave.started[slot] + cycles, reason, slot
+            if started[slot] + cycles > start:
+                start, why, whom = started[slot] + cycles, reason, slot
         file = self._registers
         if file is not None and step.gathered is not None:
-            if step.gathered and (gathered := file.gather(wave.number, step.gathered, time)) > start:
+            gathered = file.gather(wave.number, step.gathered, step.vector_writes, time, start)
+            if gathered > start:
                 start, why, whom = gathered, self._bank_cause, step.slot
-            file.execute(wave.number, step.vector_writes, start)
         self._engine_free[engine] = start + step.occupancy
-        self._engine_owner[engine] = (step.slot, step.busy)
+        self._engine_owner[engine] = step.owner
         self._stream_last[step.stream] = start
-        if step.passes and self._pipe is not None:
-            free = self._pipe.enter(time + step.to_pipe, start, step.passes) + queue.release
-        else:
-            free = start + queue.release
-        entries.append((free, why, whom))
+        passes = step.passes
+        left = self._pipe.enter(time + step.to_pipe, start, passes) if passes and self._pipe is not None else start
+        entries.append((left + queue.release, why, whom))
+        if len(entries) >= queue.depth and entries[-queue.depth][0] > wave.next:
+            wave.next, wave.next_cause = entries[-queue.depth][0], queue.cause
         return start
 
     def _await(self, wave: Wave, step: Step, start: int) -> None:
@@ -464,7 +481,7 @@ class Simulator:
             wave.next, wave.next_cause = freed, step.barrier_gap.cause
 
 
-def _book(wave: Wave, key: StallKey, cycles: int) -> None:
+def _add(wave: Wave, key: StallKey, cycles: int) -> None:
     wave.stalls[key] = wave.stalls.get(key, 0) + cycles
 
 

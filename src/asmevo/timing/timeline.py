@@ -14,7 +14,7 @@ from typing import Any
 from asmevo.analysis.windows import Cost
 from asmevo.program.kernel import Kernel
 from asmevo.timing.estimate import Estimate, estimate
-from asmevo.timing.machine import Port
+from asmevo.timing.instruction_class import Port
 from asmevo.timing.path import TripCounts
 from asmevo.timing.scenarios import Memory, machine_for
 from asmevo.timing.schedule import Step

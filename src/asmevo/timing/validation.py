@@ -44,15 +44,17 @@ _WORST = 10
 class Row:
     """The model against all captures of one kernel on one target.
 
-    `gaps` and `floor` are shares of issue gaps by class (the unit of the later instruction), `mca` those of llvm-mca
-    (None: not asked). `alone` counts the gaps of captures in which no two waves of a SIMD overlap. `order` is who of
-    two waves goes first. `together`: the most waves that were on one SIMD at the same time. `wave_cycles` are the
-    asked cycles of a wave: traced, predicted, and by llvm-mca where it knows all instructions.
+    `unit`: cycles that the clock of the traces can tell apart. `gaps` and `floor` are shares of issue gaps by class
+    (the unit of the later instruction), `mca` those of llvm-mca (None: not asked). `alone` counts the gaps of
+    captures in which no two waves of a SIMD overlap. `order` is who of two waves goes first. `together`: the most
+    waves that were on one SIMD at the same time. `wave_cycles` are the asked cycles of a wave: traced, predicted, and
+    by llvm-mca where it knows all instructions.
     """
 
     target: str
     kernel: str
     fitted: bool
+    unit: int
     captures: int
     waves: int
     together: int
@@ -128,9 +130,9 @@ def _captures(traces: Sequence[Trace], folder: Path, second_opinion: bool) -> It
 
 
 def _mca_gaps(wave: Replayed, opinion: McaGaps) -> dict[int, int]:
-    """llvm-mca's gap before each asked place; places of runs with an instruction that it does not know are missing."""
+    """llvm-mca's gap before each place; places of code with an instruction that it does not know are missing."""
     found: dict[int, int] = {}
-    for run in wave.runs():
+    for run in wave.straight_code():
         answer = opinion.of([wave.steps[place].id for place in run])
         if answer is not None:
             found |= dict(zip(run[1:], answer, strict=True))
@@ -149,6 +151,7 @@ def _row(captures: Sequence[_Capture]) -> Row:
         target=first.target,
         kernel=first.kernel,
         fitted=first.kernel in fitted_kernels(first.target),
+        unit=first.unit,
         captures=len(captures),
         waves=len(waves),
         together=max(together),

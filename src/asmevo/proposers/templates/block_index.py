@@ -38,14 +38,15 @@ class BlockIndex:
         self._readers: dict[int, list[int]] = {}
         self._places: dict[str, list[int]] = {}
         for place, instruction in enumerate(self.code):
-            self._places.setdefault(base_mnemonic(instruction.mnemonic), []).append(place)
+            for name in {instruction.mnemonic, base_mnemonic(instruction.mnemonic)}:
+                self._places.setdefault(name, []).append(place)
             for unit in units_of(instruction.writes):
                 self._writers.setdefault(unit, []).append(place)
             for unit in units_of(instruction.reads):
                 self._readers.setdefault(unit, []).append(place)
 
     def places(self, mnemonic: str) -> list[int]:
-        """Where instructions of this name (without _e32, _e64) stand."""
+        """Where instructions of this name stand; without _e32 or _e64 those of both sizes."""
         return self._places.get(mnemonic, [])
 
     def reaching(self, place: int, unit: int, skipped: Collection[int] = ()) -> int:

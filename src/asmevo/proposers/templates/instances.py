@@ -5,8 +5,8 @@ that fulfil the conditions. Behind them every register that the replacement does
 else, is overwritten; then control returns to code that is not seen. So all other registers must be equal at the end,
 in every lane and for every EXEC. The instance goes through the same matcher and rewriter as a compiler's code.
 
-Registers may also be shared: the result with a source, a value in between with the result. Such instances must be
-right if the template is used on them at all.
+Registers may also be shared (the result with a source, a value in between with the result), and operands stand in the
+other order. Such instances must be right if the template is used on them at all.
 """
 
 from __future__ import annotations
@@ -96,8 +96,7 @@ def prove_template(template: Template, contexts: tuple[DecodingContext, ...]) ->
     count = 0
     for context in contexts:
         version = compiled(template, context)
-        other_wave = context.wave_size != context.target.default_wave_size
-        if version is None or (other_wave and not _depends_on_wave(template)):
+        if version is None or (context.target.name in targets and not _depends_on_wave(template)):
             continue
         first = True
         for instance in instances(version):
@@ -134,10 +133,10 @@ def instances(template: CompiledTemplate) -> Iterator[Instance]:
         if found is None:
             continue
         yield found
-        for shared in _sharing(template, binding):
-            other = _instance(template, shared)
-            if other is not None:
-                yield other
+        others = [_instance(template, shared) for shared in _sharing(template, binding)]
+        if any(len(group) > 1 for each in template.before for group in each.line.groups):
+            others.append(_instance(template, binding, turned=True))
+        yield from (each for each in others if each is not None)
 
 
 # --- choices -------------------------------------------------------------------------------------------------
@@ -205,9 +204,14 @@ def _sharing(template: CompiledTemplate, binding: Binding) -> Iterator[Binding]:
 # --- kernels -------------------------------------------------------------------------------------------------
 
 
-def _instance(template: CompiledTemplate, binding: Binding) -> Instance | None:
-    """The instance of a binding; None if the pattern cannot be written so, or is not to be replaced then."""
-    pattern = [written(each.line, binding, template.context) for each in template.before]
+def _instance(template: CompiledTemplate, binding: Binding, turned: bool = False) -> Instance | None:
+    """The instance of a binding; None if the pattern cannot be written so, or is not to be replaced then.
+
+    `turned` writes operands that may stand in any order the other way round.
+    """
+    pattern = [
+        written(each.line.turned() if turned else each.line, binding, template.context) for each in template.before
+    ]
     spare = replace(binding, bound=dict(binding.bound) | _spare(template))
     replacement = [written(each.line, spare, template.context) for each in template.after]
     old, new = [each for each in pattern if each], [each for each in replacement if each]
@@ -256,7 +260,7 @@ def _readers(template: CompiledTemplate, binding: Binding) -> list[str]:
     readers = [f"v_xor_b32 v90, {bound.text}, v91"]
     if bound.text.startswith("s"):
         readers.append(f"s_xor_b32 s90, s91, {bound.text}")
-    elif not now.is_number:
+    elif now.kind in _LETTER_FILE:
         readers.append(f"v_fma_f32 v92, v93, v94, -{bound.text}")
     return readers
 

@@ -19,7 +19,7 @@ size makes of them.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import permutations, product
 
@@ -101,6 +101,10 @@ class Line:
         """All orders of the operands, the one that was written first."""
         ways = product(*(permutations(group) for group in self.groups))
         return tuple(tuple(slot for group in way for slot in group) for way in ways)
+
+    def turned(self) -> Line:
+        """The same line with operands of each group the other way round."""
+        return replace(self, groups=tuple(group[::-1] for group in self.groups))
 
     @property
     def slots(self) -> tuple[Slot, ...]:

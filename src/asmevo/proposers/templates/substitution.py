@@ -50,7 +50,7 @@ def _reading(decoded: Decoded, mask: int, now: Slot, binding: Binding, match: Ma
         return None
     texts: dict[int, str] = {}
     for place, operand in enumerate(decoded.operands):
-        if operand.registers is None or not operand.registers.mask & mask:
+        if operand.registers is None or not operand.read or not operand.registers.mask & mask:
             continue
         if operand.written or operand.half or operand.registers.mask != mask:
             return None

@@ -1,0 +1,75 @@
+"""Where an instruction issues to and which latency class of the target's facts it belongs to.
+
+The classes are rows of a target's `latency`; a target that does not tell two kinds apart has one row for both.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from asmevo.program.instruction import Decoded
+from asmevo.target import Target
+
+_QUARTER_RATE = (
+    *("v_mul_lo_u32", "v_mul_lo_i32", "v_mul_hi_u32", "v_mul_hi_i32", "v_mad_u64_u32", "v_mad_i64_i32"),
+    *("v_mad_co_u64_u32", "v_mad_co_i64_i32", "v_mqsad", "v_qsad"),
+)
+_F64_ADDERS = ("v_add_f64", "v_min_f64", "v_max_f64", "v_min_num_f64", "v_max_num_f64")
+_SCALAR_FLOAT = ("_f32", "_f16")
+_LDS_EVENTS = frozenset({"lds", "gds", "lds_param", "flat_lds"})
+
+
+class Port(IntEnum):
+    """Where an instruction issues to; also the engines that it may hold."""
+
+    VALU = 0
+    TRANS = 1
+    MATRIX = 2
+    SALU = 3
+    SMEM = 4
+    VMEM = 5
+    LDS = 6
+    BRANCH = 7
+    EXPORT = 8
+    IMMEDIATE = 9
+    END = 10
+
+
+def vector_class(decoded: Decoded, target: Target) -> tuple[str, Port, str]:
+    """Latency class, port and the unit's name of a vector instruction."""
+    flags, mnemonic = decoded.flags, decoded.mnemonic
+    latency = target.latency
+    if flags & {"mai", "wmma"} and target.matrix_row(mnemonic) is not None:
+        return "matrix", Port.MATRIX, "matrix"
+    if "trans" in flags:
+        if mnemonic.startswith("v_s_") and "scalar_trans" in latency:
+            return "scalar_trans", Port.TRANS, "trans"
+        return ("trans64" if "fp64" in flags else "trans"), Port.TRANS, "trans"
+    if "fp64" in flags and not mnemonic.startswith("v_cmp"):
+        return ("f64_add" if mnemonic.startswith(_F64_ADDERS) else "f64"), Port.VALU, "valu"
+    if mnemonic.startswith(_QUARTER_RATE):
+        return "quarter", Port.VALU, "valu"
+    wide = 64 in decoded.info.widths
+    return ("valu64" if wide else "valu"), Port.VALU, "valu"
+
+
+def scalar_class(mnemonic: str, target: Target) -> str:
+    """Latency class of a scalar instruction."""
+    latency = target.latency
+    if "salu_mul" in latency and mnemonic.startswith("s_mul"):
+        return "salu_mul" if not mnemonic.endswith(_SCALAR_FLOAT) else "sfpu"
+    return "sfpu" if "sfpu" in latency and mnemonic.endswith(_SCALAR_FLOAT) else "salu"
+
+
+def class_of_event(event: str) -> tuple[str, Port]:
+    """Latency class and data path of a counter event."""
+    if event in _LDS_EVENTS:
+        return "lds", Port.LDS
+    if event == "smem":
+        return "smem", Port.SMEM
+    if event == "message":
+        return "message", Port.IMMEDIATE
+    if event in ("export", "gds_gpr_lock"):
+        return "export", Port.EXPORT
+    stores = event.endswith(("store", "noret", "writeback"))
+    return ("vmem_store" if stores else "vmem_load"), Port.VMEM

@@ -1,0 +1,158 @@
+"""Which earlier instructions an instruction has to wait for though it reads none of their results.
+
+Found once, going along the path (see schedule): an `Order` knows the latest instruction of each unit and the registers
+that are still to be read, `Drains` what the instructions that wait for a unit to drain can name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from asmevo.timing.instruction_class import Port
+from asmevo.timing.machine import LANE_MASKS, SCALAR_RESULTS, Cause, Cost, Machine, Profile
+
+
+class Link(NamedTuple):
+    """Not earlier than `cycles` after the latest time of slot `slot`."""
+
+    slot: int
+    cycles: int
+    cause: Cause
+
+
+class Order:
+    """Orders between an instruction and earlier ones of other units that have not executed yet.
+
+    Each unit executes in order, so the latest instruction of a unit stands for all of it; only registers that
+    are still to be read (overwritten next) need one entry for each register.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        cost = machine.cost
+        self._after_vector = {
+            Port.VMEM: cost("vmem_after_valu_execute", "vmem after valu"),
+            Port.LDS: cost("lds_after_valu_execute", "lds after valu"),
+            Port.END: cost("end_after_valu_execute", "end after valu"),
+        }
+        self._source_read = {
+            Port.VMEM: cost("vmem_sources_read", "vmem reads source"),
+            Port.LDS: cost("lds_sources_read", "lds reads source"),
+        }
+        self._after_lds = cost("vmem_after_lds_execute", "vmem after lds")
+        self._lds: tuple[int, Cost] | None = None
+        self._scalar_before_write = cost("salu_before_valu_scalar_write", "valu scalar result after salu")
+        self._vector_read = cost("valu_reads_sgpr", "valu reads source")
+        self._scalar_write = cost("valu_sgpr_to_salu_issue", "salu after valu scalar result")
+        self.scalar_writer: Link | None = None
+        """What scalar instructions issue behind: the latest vector instruction with a scalar result."""
+        self._vector: int | None = None
+        self._scalar: int | None = None
+        self._scalar_busy = 0
+        self._memory_readers: dict[int, list[tuple[int, Cost]]] = {}
+        self._scalar_readers: dict[int, int] = {}
+        self._memory: tuple[int, Cost] | None = None
+
+    def links(self, profile: Profile) -> Iterator[Link]:
+        """What has to have executed before an instruction of this profile issues."""
+        if profile.vector:
+            yield from self._before_vector(profile)
+            return
+        if self._vector is not None and (after_vector := self._after_vector.get(profile.port)) is not None:
+            yield Link(self._vector, *after_vector)
+        if profile.port is Port.VMEM and self._lds is not None:
+            yield Link(self._lds[0], *self._lds[1])
+        if profile.waits_for_memory_read and self._memory is not None:
+            yield Link(self._memory[0], *self._memory[1])
+        if profile.port is Port.SALU and self._vector_read is not None:
+            for unit in profile.writes:
+                if unit in self._scalar_readers:
+                    yield Link(self._scalar_readers[unit], *self._vector_read)
+
+    def _before_vector(self, profile: Profile) -> Iterator[Link]:
+        if self._memory_readers:
+            for unit in profile.writes:
+                for slot, read in self._memory_readers.pop(unit, ()):
+                    yield Link(slot, *read)
+        if profile.writes_scalar and self._scalar is not None and self._scalar_before_write is not None:
+            cycles, cause = self._scalar_before_write
+            yield Link(self._scalar, cycles + self._scalar_busy - 1, cause)
+
+    def pass_by(self, slot: int, profile: Profile) -> None:
+        if profile.vector:
+            self._vector = slot
+            if profile.writes_scalar and self._scalar_write is not None:
+                self.scalar_writer = Link(slot, *self._scalar_write)
+            for unit in profile.scalar_reads:
+                self._scalar_readers[unit] = slot
+        elif profile.port is Port.SALU:
+            self._scalar = slot
+            self._scalar_busy = profile.occupancy.cycles
+            for unit in profile.writes:
+                self._scalar_readers.pop(unit, None)
+        else:
+            self._read_later(slot, profile)
+
+    def _read_later(self, slot: int, profile: Profile) -> None:
+        """A memory instruction's registers are read when it executes, one a cycle."""
+        read = self._source_read.get(profile.port)
+        if read is None:
+            return
+        busy = profile.occupancy.cycles
+        for unit in profile.reads:
+            self._memory_readers.setdefault(unit, []).append((slot, Cost(read.cycles + busy, read.cause)))
+        if profile.port is Port.VMEM:
+            self._memory = (slot, Cost(read.cycles + busy, read.cause))
+        elif self._after_lds is not None:
+            self._lds = (slot, Cost(self._after_lds.cycles + busy, self._after_lds.cause))
+
+
+class Drains:
+    """What s_wait_alu and s_waitcnt_depctr wait for: the latest instructions of each kind they can name."""
+
+    _FIELDS = (
+        ("va_vdst", "wait_alu_va_vdst"),
+        ("va_sdst", "wait_alu_va_sdst"),
+        ("va_vcc", "wait_alu_va_vcc"),
+        ("sa_sdst", "wait_alu_sa_sdst"),
+        ("va_ssrc", "wait_alu_va_sdst"),
+    )
+
+    def __init__(self, machine: Machine) -> None:
+        self._latest: dict[str, list[int]] = {name: [] for name, _ in self._FIELDS}
+        self._costs = {name: self._cost(machine, name, kind) for name, kind in self._FIELDS}
+
+    def _cost(self, machine: Machine, name: str, kind: str) -> Cost:
+        """The class measured for the field, else the way through queue and unit (assumed)."""
+        cause = Cause(f"wait {name}", "assumed")
+        if kind in machine.target.latency:
+            fact = machine.target.latency[kind].result
+            return Cost(int(fact.value), Cause(cause.reason, fact.known))
+        unit = machine.target.latency["salu" if name.startswith("sa_") else "valu"]
+        return Cost(int(unit.result.value), cause)
+
+    def links(self, profile: Profile) -> list[Link]:
+        """A field's value is how many instructions of its kind may still be under way."""
+        found = []
+        for name, value in profile.depctr.items():
+            latest = self._latest.get(name, [])
+            if len(latest) > value:
+                found.append(Link(latest[-1 - value], *self._costs[name]))
+        return found
+
+    @property
+    def last_vector(self) -> int | None:
+        """The latest vector instruction; the others executed before it."""
+        latest = self._latest["va_vdst"]
+        return latest[-1] if latest else None
+
+    def pass_by(self, slot: int, profile: Profile) -> None:
+        latest = self._latest
+        if profile.vector:
+            latest["va_vdst"].append(slot)
+            latest["va_ssrc"].append(slot)
+            if profile.writes_scalar:
+                vcc_only = all(not SCALAR_RESULTS >> unit & 1 or LANE_MASKS >> unit & 1 for unit in profile.writes)
+                latest["va_vcc" if vcc_only else "va_sdst"].append(slot)
+        elif profile.port is Port.SALU and profile.writes:
+            latest["sa_sdst"].append(slot)

@@ -1,0 +1,255 @@
+"""Renaming: other registers for local values. The gates and the emulator are the measure, and hand-worked blocks."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import replace
+
+import pytest
+from emulated_launches import launch, program_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from written_kernels import written
+
+from asmevo.analysis.live_ranges import BlockRanges, Webs
+from asmevo.analysis.liveness import Liveness
+from asmevo.gates import EmulationGate, Pipeline
+from asmevo.program.candidate import Candidate
+from asmevo.program.edit import EditScript, Rename, apply_script, script_between
+from asmevo.program.errors import EditError
+from asmevo.program.instruction_text import encode_all, encode_text
+from asmevo.program.kernel import Kernel
+from asmevo.program.registers import RegisterFile, RegisterSpan
+from asmevo.program.renaming import register_operands, renamed_text
+from asmevo.proposers import Facts, Renamer
+from asmevo.proposers.renaming import detached_block
+from asmevo.proposers.renaming_block import RenamedBlock
+
+
+def ranges_of(text: str, gpu: str = "gfx1100") -> BlockRanges:
+    kernel = written(text + "\ns_endpgm", gpu)
+    block = kernel.blocks[0]
+    return BlockRanges(0, block.instructions, Liveness(kernel).states(0))
+
+
+def accesses(ranges: BlockRanges, unit: int) -> list[list[int]]:
+    return [sorted({access.place for access in each.accesses}) for each in ranges.ranges if each.unit == unit]
+
+
+# --- ranges: worked by hand ----------------------------------------------------------------------------------
+
+STORE = "global_store_b32 v[10:11], {}, off"
+
+
+def test_a_register_used_twice_holds_two_values() -> None:
+    ranges = ranges_of(f"v_mov_b32 v0, 1\n{STORE.format('v0')}\nv_mov_b32 v0, 2\n{STORE.format('v0')}")
+    assert accesses(ranges, 0) == [[0, 1], [2, 3]]
+    assert all(each.is_local for each in ranges.ranges if each.unit == 0)
+
+
+def test_the_last_reader_may_begin_the_next_value() -> None:
+    ranges = ranges_of(f"v_mov_b32 v0, 1\nv_add_nc_u32 v0, 1, v0\n{STORE.format('v0')}")
+    assert accesses(ranges, 0) == [[0, 1], [1, 2]]
+
+
+def test_an_accumulator_is_one_value() -> None:
+    ranges = ranges_of(f"v_mov_b32 v0, 1\nv_fmac_f32 v0, v1, v2\n{STORE.format('v0')}")
+    assert accesses(ranges, 0) == [[0, 1, 2]]
+
+
+def test_what_other_lanes_keep_is_the_same_value() -> None:
+    """Under a narrowed EXEC the write leaves the other lanes' old value, which is read after EXEC is wide again."""
+    text = (
+        "v_mov_b32 v0, 1\ns_mov_b32 s0, exec_lo\ns_mov_b32 exec_lo, s1\nv_mov_b32 v0, 2\ns_mov_b32 exec_lo, s0\n"
+        + STORE.format("v0")
+    )
+    assert accesses(ranges_of(text), 0) == [[0, 3, 5]]
+
+
+def test_what_comes_from_outside_stays() -> None:
+    ranges = ranges_of(f"v_add_nc_u32 v0, v5, v5\n{STORE.format('v0')}")
+    assert [each.enters for each in ranges.ranges if each.unit == 5] == [True]
+
+
+def test_webs_join_over_edges() -> None:
+    kernel = written(
+        "v_mov_b32 v0, 0\nv_mov_b32 v1, 7\nL:\nv_add_nc_u32 v0, 1, v0\ns_cbranch_vccnz L\n"
+        "global_store_b32 v[10:11], v0, off\nglobal_store_b32 v[10:11], v1, off\nv_mov_b32 v1, 3\n"
+        "global_store_b32 v[10:11], v1, off\ns_endpgm",
+        "gfx1100",
+    )
+    webs = Webs(kernel)
+    of_v0 = {webs.number[id(each)] for each in webs.ranges if each.unit == 0}
+    of_v1 = {webs.number[id(each)] for each in webs.ranges if each.unit == 1}
+    assert len(of_v0) == 1
+    assert len(of_v1) == 2, "the constant of the last block is a value of its own"
+
+
+# --- texts ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "operand", "span", "wanted"),
+    [
+        ("v_add_f32_e64 v0, |v1|, -v2", 1, RegisterSpan(RegisterFile.VGPR, 9), "v_add_f32_e64 v0, |v9|, -v2"),
+        ("global_load_b64 v[2:3], v[4:5], off", 0, RegisterSpan(RegisterFile.VGPR, 8, 2), "v[8:9], v[4:5], off"),
+        ("s_add_u32 s0, s1, s0", 0, RegisterSpan(RegisterFile.SGPR, 7), "s_add_u32 s7, s1, s0"),
+        ("v_add_nc_u16 v0.h, v1.l, v2.h", 1, RegisterSpan(RegisterFile.VGPR, 3), "v3.l, v2.h"),
+    ],
+)
+def test_one_operand_gets_another_register(text: str, operand: int, span: RegisterSpan, wanted: str) -> None:
+    kernel = written("s_endpgm", "gfx1100")
+    decoded = encode_text(text, kernel.context)
+    place = register_operands(decoded)[operand]
+    assert renamed_text(decoded, {place: span}).startswith(decoded.mnemonic)
+    assert wanted in renamed_text(decoded, {place: span})
+
+
+def test_a_span_of_another_width_is_refused() -> None:
+    decoded = encode_text("v_mov_b32 v0, v1", written("s_endpgm", "gfx1100").context)
+    with pytest.raises(EditError, match="cannot have"):
+        renamed_text(decoded, {0: RegisterSpan(RegisterFile.VGPR, 2, 2)})
+
+
+def test_encoding_many_is_encoding_each() -> None:
+    context = written("s_endpgm", "gfx1100").context
+    texts = ["v_mov_b32 v0, v1", "v_nonsense v0", "v_dual_mov_b32 v0, v1 :: v_dual_mov_b32 v2, v3", "s_nop 0"]
+    found = encode_all(texts, context)
+    assert [each is not None for each in found] == [True, False, False, True]  # v0 and v2 are both even
+    assert found[0] is encode_text(texts[0], context)
+
+
+# --- the edit ------------------------------------------------------------------------------------------------
+
+
+def test_rename_edit_changes_one_role() -> None:
+    kernel = written("v_add_nc_u32 v0, v0, v1\ns_endpgm", "gfx1100")
+    edit = Rename(ids=(0,), old="v0", new="v7", role="written")
+    changed = apply_script(kernel, EditScript(base=kernel.hash, kernel=kernel.name, edits=(edit,)))
+    assert changed.instructions[0].text == "v_add_nc_u32_e32 v7, v0, v1"
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (Rename(ids=(0,), old="v9", new="v7"), "has no v9"),
+        (Rename(ids=(0,), old="v0", new="v[2:3]"), "cannot have"),
+        (Rename(ids=(0,), old="nothing", new="v1"), "must be one register"),
+        (Rename(ids=(77,), old="v0", new="v1"), "no instruction 77"),
+    ],
+)
+def test_rename_edits_that_fit_nothing_are_refused(edit: Rename, words: str) -> None:
+    kernel = written("v_add_nc_u32 v0, v0, v1\ns_endpgm", "gfx1100")
+    with pytest.raises(EditError, match=words):
+        apply_script(kernel, EditScript(base=kernel.hash, kernel=kernel.name, edits=(edit,)))
+
+
+# --- proposals -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["gfx1100", "gfx1201", "gfx90a", "gfx942"])
+@pytest.mark.parametrize("name", ["saxpy", "softmax"])
+def test_every_renaming_passes_all_gates_and_computes_the_same(name: str, target: str) -> None:
+    program, manifest = program_of(name, target), launch(name)
+    kernel = program.kernel(manifest.symbol)
+    pipeline, emulation = Pipeline(kernel), EmulationGate(program, kernel, manifest)
+    scripts = list(itertools.islice(Renamer().propose(Facts(kernel)), 4))
+    assert scripts
+    for script in scripts:
+        candidate = Candidate.make(kernel, script)
+        judgement = pipeline.judge(candidate)
+        assert judgement.accepted, f"{script.origin}: {judgement.verdicts[-1].reason}"
+    verdict = emulation.judge(candidate)
+    assert verdict.accepted, verdict.reason
+
+
+KERNEL = ("softmax", "gfx1100")
+
+
+def subject() -> tuple[Kernel, RenamedBlock]:
+    program, manifest = program_of(*KERNEL), launch(KERNEL[0])
+    kernel = program.kernel(manifest.symbol)
+    facts = Facts(kernel)
+    return kernel, detached_block(facts, facts.hot_blocks[0], Liveness(kernel))
+
+
+def moved(kernel: Kernel, block: RenamedBlock, spans: dict[int, dict[int, RegisterSpan]]) -> Kernel | None:
+    """The kernel with operands of body instructions renamed where they stand."""
+    changed = {}
+    for place, wanted in spans.items():
+        old = block.body[place]
+        (found,) = encode_all([renamed_text(old.decoded, wanted)], kernel.context)
+        if found is None:
+            return None
+        changed[old.id] = replace(old, decoded=found)
+    blocks = tuple(
+        replace(each, instructions=tuple(changed.get(i.id, i) for i in each.instructions)) for each in kernel.blocks
+    )
+    return kernel.with_blocks(blocks)
+
+
+def single_ranges(block: RenamedBlock) -> list[int]:
+    """Bundles of one register, by number, whose value is read."""
+    found = [n for n, each in enumerate(block.bundles) if each.width == 1 and len(each.members) == 1]
+    return [n for n in found if any(a.read for a in block.bundles[n].members[0].accesses)]
+
+
+def spans_for(block: RenamedBlock, number: int, unit: int) -> dict[int, dict[int, RegisterSpan]]:
+    """Every access of a bundle's only range at another unit."""
+    found: dict[int, dict[int, RegisterSpan]] = {}
+    for access in block.bundles[number].members[0].accesses:
+        found.setdefault(access.place, {})[access.operand] = RegisterSpan(RegisterFile.VGPR, unit)
+    return found
+
+
+def proves(kernel: Kernel, candidate: Kernel) -> bool:
+    script = script_between(kernel, candidate.blocks, "")
+    verdicts = {each.name: each.judge(Candidate.make(kernel, script)) for each in Pipeline(kernel).gates}
+    return verdicts["equivalence"].accepted
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(st.randoms(use_true_random=False))
+def test_a_whole_value_elsewhere_is_proved_and_a_missed_read_is_not(rng: random.Random) -> None:
+    kernel, block = subject()
+    number = rng.choice(single_ranges(block))
+    free = block.room - 1
+    assert not any(operand.unit == free for operand in block.ranges.ranges), "the last register is not used"
+    spans = spans_for(block, number, free)
+    whole = moved(kernel, block, spans)
+    if whole is None:  # no encoding of this instruction takes that register
+        return
+    assert proves(kernel, whole)
+    reads = [a for a in block.bundles[number].members[0].accesses if a.read and not a.written]
+    if reads:
+        missed = rng.choice(reads)
+        del spans[missed.place][missed.operand]
+        partly = moved(kernel, block, spans)
+        assert partly is not None
+        assert not proves(kernel, partly), f"read at {missed.place} missed"
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(st.randoms(use_true_random=False))
+def test_a_value_on_top_of_a_live_one_is_not_proved(rng: random.Random) -> None:
+    kernel, block = subject()
+    number = rng.choice(single_ranges(block))
+    accesses_ = block.bundles[number].members[0].accesses
+    first, last = min(a.place for a in accesses_), max(a.place for a in accesses_)
+    states = Liveness(kernel).states(block.ranges.index)
+    place = kernel.blocks[block.ranges.index].instructions.index(block.body[first])
+    victims = [
+        each.unit
+        for each in block.ranges.ranges
+        if each.unit < block.room
+        and each.unit != block.bundles[number].base
+        and states[place + 1].any_lane >> each.unit & 1
+        and any(access.read and access.place > first for access in each.accesses)
+        and not any(access.written and first < access.place <= last for access in each.accesses)
+        and not any(access.place == first for access in each.accesses)
+    ]
+    if not victims:
+        return
+    clobbered = moved(kernel, block, spans_for(block, number, rng.choice(victims)))
+    assert clobbered is None or not proves(kernel, clobbered)
