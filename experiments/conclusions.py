@@ -137,8 +137,8 @@ def summary(found: list[Result]) -> list[str]:
         f"*Published: the work lies after allocation.* Here it {_holds(gained, of)}: the best agent changes LLVM's"
         f" own code by {_span(post)}, more than {LITTLE:.0%} faster in {gained} of {of} cases; before and after"
         f" together by {_span(both)}, more than {LITTLE:.0%} faster in {sum(each < -LITTLE for each in both)}.",
-        f"*The way itself*, machine IR out of LLVM and back in the default order, changes cycles by {_span(way)} against one"
-        " run of LLVM: differences of that size are not an agent's.",
+        f"*The way itself*, machine IR out of LLVM and back in the default order, changes cycles by {_span(way)}"
+        " against one run of LLVM: differences of that size are not an agent's.",
     ]
 
 

@@ -15,10 +15,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from launches import MANIFESTS, TARGETS
+from launches import TARGETS, attention_launch, mlp_launch
 
 from asmevo.compiler import AGENT_NAMES, SchedulingOptions, llvm_strategies, schedule_source
-from asmevo.emulator import read_manifest
+from asmevo.emulator import parse_manifest
 from asmevo.fusion import assumptions_for, read_chain, search
 from asmevo.program import ProgramError
 from asmevo.report.fusion import fusion_dict
@@ -30,8 +30,10 @@ KERNELS = HERE / "kernels"
 RESULTS = HERE / "results"
 CHAIN = HERE.parent / "examples" / "fusion" / "expert_gate.yaml"
 
-SOURCES = {"fused_mlp": "fused_mlp", "attention_decode": "attention_decode"}
-SOURCES["attention_decode_one_wave"] = "attention_decode"  # its launch is the same
+_ONE_TILE = mlp_launch(rows=64, columns=64, depth=32)
+_ONE_GROUP = attention_launch(groups=1, positions=100)  # the last round of the work-items is partly empty
+LAUNCHES = {"fused_mlp": _ONE_TILE, "attention_decode": _ONE_GROUP, "attention_decode_one_wave": _ONE_GROUP}
+"""One workgroup each: rows are compared with LLVM's own result, which the larger manifests compare with numpy."""
 FUSION_TARGETS = ("gfx1100", "gfx942")
 AGENTS = tuple(name for name in AGENT_NAMES if name != "language_model")
 """The language model is left out: its answers depend on a server, and nobody could repeat the table."""
@@ -39,12 +41,11 @@ AGENTS = tuple(name for name in AGENT_NAMES if name != "language_model")
 
 def scheduled(kernel: str, target: str) -> dict[str, Any]:
     """All agents, strategies and stages of the OpenCL C source, and LLVM's own result for the HIP one."""
-    launch = read_manifest(MANIFESTS / f"{SOURCES[kernel]}.json")
+    launch = parse_manifest(LAUNCHES[kernel])
     options = SchedulingOptions(strategies=tuple(llvm_strategies()))
     found = schedule_source(KERNELS / f"{kernel}.cl", target, AGENTS, "both", launch, options)
     hip = schedule_source(KERNELS / f"{kernel}.hip", target, (), "pre", launch)
-    document = found.to_dict() | {"file": f"{kernel}.cl", "hip": [row.to_dict() for row in hip.rows]}
-    return document
+    return found.to_dict() | {"file": f"{kernel}.cl", "hip": [row.to_dict() for row in hip.rows]}
 
 
 def fused(target: str) -> dict[str, Any]:
@@ -68,7 +69,7 @@ def _keep(name: str, again: bool, make: Any, *arguments: str) -> None:
 def main() -> int:
     """Makes what is missing. 2 where a tool is missing, with what to install."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--kernels", default=",".join(SOURCES))
+    options.add_argument("--kernels", default=",".join(LAUNCHES))
     options.add_argument("--targets", default=",".join(TARGETS))
     options.add_argument("--again", action="store_true", help="make everything anew")
     given = options.parse_args()

@@ -20,8 +20,8 @@ from asmevo.timing.memory_waits import samples
 from asmevo.timing.traces import kernel_of, read_trace, trace_files
 
 DATA = Path(__file__).parent.parent / "src" / "asmevo" / "target" / "data" / "memory_distributions.yaml"
-HEAD = """# Cycles from the issue of a load to the end of the wait that it ended, in traces of cold caches: how many were seen,
-# the least, the 10th, 50th and 90th percentile, the most. Written by tools/memory_distributions.py.
+HEAD = """# Cycles from the issue of a load to the end of the wait that it ended, in traces of cold caches: how many
+# were seen, the least, the 10th, 50th and 90th percentile, the most. Written by tools/memory_distributions.py.
 """
 LEFT_OUT = "discover_ops"
 

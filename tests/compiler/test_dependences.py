@@ -93,6 +93,13 @@ IR = """
     %p = getelementptr inbounds i8, ptr addrspace(1) %c, i64 16
     %q = getelementptr inbounds i8, ptr addrspace(1) %p, i64 -8
     %i = getelementptr float, ptr addrspace(1) %a, i64 %n
+    %r0 = getelementptr inbounds [19 x float], ptr addrspace(1) %c, i64 %n
+    %r1 = getelementptr inbounds [19 x float], ptr addrspace(1) %r0, i64 %m
+    %r8 = getelementptr inbounds i8, ptr addrspace(1) %r1, i64 8
+    %w0 = getelementptr [19 x float], ptr addrspace(1) %c, i64 %n
+    %w8 = getelementptr i8, ptr addrspace(1) %w0, i64 8
+    %m0 = getelementptr inbounds [4 x [2 x float]], ptr addrspace(1) %c, i64 0, i64 %n, i64 1
+    %m1 = getelementptr inbounds [4 x [2 x float]], ptr addrspace(1) %c, i64 0, i64 %m
     ret void
   }
   !1 = !{!2, !2, i64 0}
@@ -123,6 +130,17 @@ IR = """
         ("store (s32) into %ir.i, addrspace 1", "load (s32) from %ir.b, addrspace 1", False),
         ("store (s32) into %ir.i, addrspace 1", "load (s32) from %ir.a, addrspace 1", True),
         ("store (s32) into %ir.c, addrspace 1", "load (s32) from %ir.a, addrspace 1", True),
+        # Rows of 76 bytes: columns 0 and 8 never meet, in whatever rows; columns 0 and 76 - 4 do for eight bytes.
+        ("store (s64) into %ir.r0, addrspace 1", "load (s64) from %ir.r8, addrspace 1", False),
+        ("store (s64) into %ir.r8, addrspace 1", "load (s64) from %ir.r0, addrspace 1", False),
+        ("store (s128) into %ir.r0, addrspace 1", "load (s64) from %ir.r8, addrspace 1", True),
+        ("store (s64) into %ir.r0 + 72, addrspace 1", "load (s64) from %ir.r1, addrspace 1", True),
+        ("store (s32) into %ir.r0 + 72, addrspace 1", "load (s64) from %ir.r1, addrspace 1", False),
+        # Where the product may wrap around, only a multiple of 4 is known.
+        ("store (s64) into %ir.c, addrspace 1", "load (s64) from %ir.w8, addrspace 1", True),
+        ("store (s64) into %ir.w0, addrspace 1", "load (s64) from %ir.w8, addrspace 1", False),
+        ("store (s32) into %ir.m0, addrspace 1", "load (s32) from %ir.m1, addrspace 1", False),
+        ("store (s32) into %ir.m0, addrspace 1", "load (s64) from %ir.m1, addrspace 1", True),
         ("store (s32) into @one, addrspace 3", "load (s32) from @two, addrspace 3", False),
         ("store (s32) into @one, addrspace 3", "load (s32) from %ir.c, addrspace 1", False),
         ("store (s32) into @one, addrspace 3", "load (s32) from %ir.c", True),

@@ -30,7 +30,7 @@ REFUSED = {
     HEAD
     + "operators:\n- {op: gemm, features: 0}\n": r":5: operators\.1\.gemm\.features: must be greater than or equal",
     HEAD + "operators: [{op: bias}]\nrows: 5\n": r":5: rows: the key is there twice",
-    "schema: asmevo.fusion/2\nrows: 1\nfeatures: 1\noperators: [{op: bias}]\n": r":1: schema: must be 'asmevo.fusion/1'",
+    HEAD.replace("/1", "/2") + "operators: [{op: bias}]\n": r":1: schema: must be 'asmevo.fusion/1'",
     "- 1\n": r":1: not a mapping",
 }
 
@@ -49,10 +49,13 @@ def test_a_bad_file_is_refused_with_line_and_key(tmp_path: Path, text: str) -> N
 def test_any_text_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     file = tmp_path_factory.getbasetemp() / "fuzzed.yaml"
     file.write_text(HEAD + text)
+    problem = ""
     try:
         read_chain(file)
     except DocumentError as error:
-        assert str(error).startswith(str(file))
+        problem = str(error)
+    assert not problem or problem.startswith(str(file))
+    assert "\n" not in problem
 
 
 def test_the_schema_beside_the_document_is_the_models() -> None:

@@ -16,7 +16,8 @@ from asmevo.program.edit import EditScript, Move, Replace, script_between
 from asmevo.program.instruction_text import encode_text
 from asmevo.program.kernel import Kernel
 from asmevo.proposers import Facts, ListScheduler
-from asmevo.proposers.local_search import Orders
+from asmevo.proposers.block_region import BlockRegion
+from asmevo.proposers.local_search import orders_of
 from asmevo.proposers.placement import Placement
 
 LAUNCHES = Path(__file__).parent.parent / "data" / "launches"
@@ -57,12 +58,11 @@ def test_what_the_other_gates_accept_computes_the_same(target: str, name: str) -
     facts = Facts(kernel, rng=random.Random(f"{target}/{name}"))
     tried = 0
     for block in facts.hot_blocks[:2]:
-        placement = Placement(facts, block)
-        orders = Orders(placement.body)
+        problem = BlockRegion(Placement(facts, block))
+        orders = orders_of(problem)
         if not orders.movable:
             continue
-        order = orders.neighbour(list(range(len(orders.body))), 40, facts)
-        blocks = placement.rebuild(orders.instructions(order))
+        blocks = problem.rebuild(orders.neighbour(orders.start, 40, facts.rng))
         if blocks is None:
             continue
         candidate = Candidate.make(kernel, script_between(kernel, blocks, "random"))

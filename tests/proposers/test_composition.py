@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from written_kernels import written
 
-from asmevo.program.edit import Delete, EditScript, Insert, Move, apply_script
+from asmevo.program.edit import Delete, EditScript, Insert, Move, Reorder, apply_script
 from asmevo.program.kernel import Kernel
 from asmevo.proposers.composition import composed, stretches
 
@@ -36,6 +36,8 @@ def test_a_window_is_what_differs(kernel: Kernel) -> None:
     assert [each.id for each in moved.instructions] == [ids[2], ids[3], ids[1]]
     (gone,) = stretches(kernel, _edited(kernel, Delete(id=ids[0], text="")))
     assert (gone.start, gone.stop, gone.instructions) == (0, 1, ())
+    first, second = stretches(kernel, _edited(kernel, Delete(id=ids[0], text=""), Delete(id=ids[4], text="")))
+    assert (first.start, first.stop, second.start, second.stop) == (0, 1, 4, 5)
     assert stretches(kernel, kernel) == ()
 
 
@@ -67,6 +69,26 @@ def test_windows_that_meet_are_not_composed(kernel: Kernel) -> None:
     assert composed(kernel, first, kernel) is None
     same_place = [_edited(kernel, Insert(id=90 + n, before=ids[2], **NOP)) for n in range(2)]
     assert composed(kernel, *same_place) is None
+
+
+def test_what_a_move_goes_over_is_one_window(kernel: Kernel) -> None:
+    ids = [each.id for each in kernel.instructions]
+    over = _edited(kernel, Move(id=ids[0], after=ids[4]))
+    (window,) = stretches(kernel, over)
+    assert (window.start, window.stop) == (0, 5)
+    assert composed(kernel, over, _edited(kernel, Delete(id=ids[2], text=""))) is None
+    assert composed(kernel, over, _edited(kernel, Delete(id=ids[5], text=""))) is not None
+
+
+@given(st.permutations(range(6)))
+def test_the_windows_of_a_version_make_it_of_the_original(order: list[int]) -> None:
+    kernel = written(TEXT)
+    ids = [each.id for each in kernel.blocks[0].instructions]
+    reordered = _edited(kernel, Reorder(block=0, order=(*(ids[n] for n in order), *ids[6:])))
+    code = list(kernel.blocks[0].instructions)
+    for each in reversed(stretches(kernel, reordered)):
+        code[each.start : each.stop] = each.instructions
+    assert tuple(code) == reordered.blocks[0].instructions
 
 
 def test_new_ids_of_both_stay_apart(kernel: Kernel) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from emulated_launches import launch, program_of
@@ -15,6 +16,7 @@ from written_kernels import written
 from asmevo.analysis.live_ranges import BlockRanges, Webs
 from asmevo.analysis.liveness import Liveness
 from asmevo.gates import EmulationGate, Pipeline
+from asmevo.gates.equivalence import EquivalenceGate
 from asmevo.program.candidate import Candidate
 from asmevo.program.edit import EditScript, Rename, apply_script, script_between
 from asmevo.program.errors import EditError
@@ -148,8 +150,9 @@ def test_rename_edits_that_fit_nothing_are_refused(edit: Rename, words: str) -> 
 # --- proposals -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", ["gfx1100", "gfx1201", "gfx90a", "gfx942"])
-@pytest.mark.parametrize("name", ["saxpy", "softmax"])
+@pytest.mark.parametrize(
+    ("name", "target"), [("saxpy", "gfx1100"), ("softmax", "gfx1201"), ("softmax", "gfx90a"), ("saxpy", "gfx942")]
+)
 def test_every_renaming_passes_all_gates_and_computes_the_same(name: str, target: str) -> None:
     program, manifest = program_of(name, target), launch(name)
     kernel = program.kernel(manifest.symbol)
@@ -167,6 +170,7 @@ def test_every_renaming_passes_all_gates_and_computes_the_same(name: str, target
 KERNEL = ("softmax", "gfx1100")
 
 
+@cache
 def subject() -> tuple[Kernel, RenamedBlock]:
     program, manifest = program_of(*KERNEL), launch(KERNEL[0])
     kernel = program.kernel(manifest.symbol)
@@ -203,13 +207,17 @@ def spans_for(block: RenamedBlock, number: int, unit: int) -> dict[int, dict[int
     return found
 
 
+@cache
+def equivalence(kernel: Kernel) -> EquivalenceGate:
+    return EquivalenceGate(kernel)
+
+
 def proves(kernel: Kernel, candidate: Kernel) -> bool:
     script = script_between(kernel, candidate.blocks, "")
-    verdicts = {each.name: each.judge(Candidate.make(kernel, script)) for each in Pipeline(kernel).gates}
-    return verdicts["equivalence"].accepted
+    return equivalence(kernel).judge(Candidate.make(kernel, script)).accepted
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=8, deadline=None, derandomize=True)
 @given(st.randoms(use_true_random=False))
 def test_a_whole_value_elsewhere_is_proved_and_a_missed_read_is_not(rng: random.Random) -> None:
     kernel, block = subject()
@@ -230,7 +238,7 @@ def test_a_whole_value_elsewhere_is_proved_and_a_missed_read_is_not(rng: random.
         assert not proves(kernel, partly), f"read at {missed.place} missed"
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=8, deadline=None, derandomize=True)
 @given(st.randoms(use_true_random=False))
 def test_a_value_on_top_of_a_live_one_is_not_proved(rng: random.Random) -> None:
     kernel, block = subject()
@@ -244,7 +252,8 @@ def test_a_value_on_top_of_a_live_one_is_not_proved(rng: random.Random) -> None:
         for each in block.ranges.ranges
         if each.unit < block.room
         and each.unit != block.bundles[number].base
-        and states[place + 1].any_lane >> each.unit & 1
+        and states[place + 1].current >> each.unit & 1
+        and (each.enters or any(access.place < first for access in each.accesses))
         and any(access.read and access.place > first for access in each.accesses)
         and not any(access.written and first < access.place <= last for access in each.accesses)
         and not any(access.place == first for access in each.accesses)

@@ -1,6 +1,6 @@
 """A process that records until it is killed: `python ledger_writer.py ROOT LABEL`.
 
-It says `run ID`, and `kept N` after the N-th candidate, an accepted one, was flushed. What it said must be in the ledger.
+It says `run ID`, and `kept N` after the N-th candidate, an accepted one, was flushed.
 """
 
 from __future__ import annotations

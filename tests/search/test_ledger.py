@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -19,18 +20,22 @@ from written_kernels import COMPILED
 from asmevo.doors.cli import app
 from asmevo.program import open_program, read_program
 from asmevo.search import Budget, Ledger, LedgerError, SearchOptions, apply_patch, optimize
-from asmevo.search.history import check, describe, restore, run_lines
+from asmevo.search.history import check, describe, export, restore, run_lines
 from asmevo.search.options import OptimizationRun
 
 FILE = COMPILED / "gfx942" / "matmul_f16.hsaco"
 WRITER = Path(__file__).parent / "ledger_writer.py"
 
 
+def _options(candidates: int) -> SearchOptions:
+    return SearchOptions(budget=Budget(candidates=candidates), built_in=("waits", "list-scheduler"))
+
+
 @pytest.fixture(scope="module")
 def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ledger, OptimizationRun]:
     ledger = Ledger(tmp_path_factory.mktemp("ledger"))
     program = open_program(FILE)
-    return ledger, optimize(program, program.select()[0], SearchOptions(budget=Budget(candidates=24)), ledger)
+    return ledger, optimize(program, program.select()[0], _options(24), ledger)
 
 
 def _copy(ledger: Ledger, to: Path) -> Ledger:
@@ -107,9 +112,9 @@ def test_rollback_restores_byte_for_byte(searched: tuple[Ledger, OptimizationRun
 def test_lineage_goes_back_to_the_original_through_runs(tmp_path: Path) -> None:
     program = open_program(FILE)
     ledger = Ledger(tmp_path)
-    first = optimize(program, program.select()[0], SearchOptions(budget=Budget(candidates=24)), ledger)
+    first = optimize(program, program.select()[0], _options(24), ledger)
     made = read_program(restore(ledger, f"{first.id}/offer-1"), "second.hsaco")
-    second = optimize(made, made.select()[0], SearchOptions(budget=Budget(candidates=2)), ledger)
+    second = optimize(made, made.select()[0], _options(2), ledger)
     lineage = describe(ledger, second.id)["lineage"]
     assert lineage[0] == first.id
     assert lineage[-2:] == [f"{first.id}/offer-1", second.id]
@@ -144,6 +149,7 @@ def test_killed_at_any_point_and_two_at_once_nothing_verified_is_lost(tmp_path: 
         pair = [_writer(tmp_path, f"{turn}{side}") for side in "ab"]
         heads = [_said(each, 1)[0] for each in pair]
         time.sleep(rng.uniform(0.0, 0.15))
+        assert check(Ledger(tmp_path)).broken is None  # while both write
         for process, head in zip(pair, heads, strict=True):
             process.send_signal(signal.SIGKILL)
             rest = process.communicate()[0]
@@ -160,6 +166,55 @@ def test_killed_at_any_point_and_two_at_once_nothing_verified_is_lost(tmp_path: 
         assert all(body["origin"] == f"{label} {number}" for number, body in enumerate(found, 1))
         assert restore(ledger, run) == label.encode() * 1000
     assert {line.state for line in run_lines(ledger)} == {"cut off"}
+
+
+def _processes_of(root: Path) -> list[int]:
+    """Processes that have `root` in their command line or environment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            said = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        if entry.name.isdigit() and str(root).encode() in said:
+            found.append(int(entry.name))
+    return found
+
+
+def test_a_search_killed_in_the_middle_leaves_what_it_had_found(tmp_path: Path) -> None:
+    """The command itself with two workers, killed once something was accepted; its workers end, too."""
+    root = tmp_path / "runs"
+    words = [str(FILE), "-o", str(tmp_path / "p"), "--ledger", str(root), "--budget", "60s", "--workers", "2"]
+    environment = os.environ | {"ASMEVO_TEST": str(root)}
+    with subprocess.Popen([sys.executable, "-m", "asmevo", "optimize", *words], env=environment) as process:
+        ledger, deadline, accepted = Ledger(root), time.monotonic() + 60, list[dict[str, object]]()
+        while not accepted and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+            runs = ledger.runs()
+            accepted = [body for body in ledger.candidates(runs[0]) if body["accepted"]] if runs else []
+            ledger.records.close()
+        process.kill()
+    assert accepted
+    assert check(ledger).broken is None
+    (line,) = run_lines(ledger)
+    assert line.state == "cut off"
+    numbers = [n for n, body in enumerate(ledger.candidates(line.id), 1) if body["accepted"]]
+    assert read_program(restore(ledger, f"{line.id}/{numbers[0]}"), "restored.hsaco").kernel(line.kernel)
+    deadline = time.monotonic() + 10
+    while _processes_of(root) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert _processes_of(root) == []
+
+
+def test_an_export_can_be_checked_by_anybody(searched: tuple[Ledger, OptimizationRun]) -> None:
+    document = export(searched[0])
+    before = "0" * 64
+    for number, record in enumerate(document["records"], 1):
+        parts = [before, number, record["kind"], record["run"], record["id"], record["text"]]
+        before = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+        assert (record["number"], record["hash"]) == (number, before)
+        assert json.loads(record["text"]) == record["body"]
+    assert document["head"] == {"number": len(document["records"]), "hash": before}
 
 
 def test_the_commands(searched: tuple[Ledger, OptimizationRun], tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ from asmevo.program.encoding import instruction_addresses
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Block, Kernel
 from asmevo.program.registers import RegisterFile, RegisterSpan
-from asmevo.proposers.local_search import Orders
+from asmevo.proposers.block_region import BlockRegion
+from asmevo.proposers.local_search import orders_of
 from asmevo.proposers.placement import Placement, wait_texts
 from asmevo.proposers.proposer import Facts
 
@@ -52,12 +53,12 @@ def _reordered(kernel: Kernel, chance: random.Random, kind: str, moves: int) -> 
         placement = Placement(facts, index)
         if len(placement.body) < _SMALLEST_BODY:
             continue
-        orders = Orders(placement.body)
-        places = list(range(len(orders.body)))
+        problem = BlockRegion(placement)
+        orders = orders_of(problem)
         if not orders.movable:
             continue
-        order = orders.neighbour(places, moves, facts)
-        changed = placement.rebuild(orders.instructions(order)) if order != places else None
+        order = orders.neighbour(orders.start, moves, chance)
+        changed = problem.rebuild(order) if order != orders.start else None
         if changed is not None:
             yield LegalEdit(kind, script_between(kernel, changed, kind), f"block {index}")
 

@@ -1,6 +1,7 @@
 """Agreement with issue traces of real GPUs. The floors hold today; a change of the model may only raise them.
 
-Fitted on these kernels: E_3, E_8_8_16_4, custom_wave_sync, and the v_fmac loop of r_2_8_16_4_4_16_4 (gfx1100).
+Which kernels the facts were fitted on is in the targets' data (`fitted_kernels`); r_2_8_16_4_4_16_4 of gfx1201 and
+E_128_16_8_16_4 of gfx1200 only test.
 """
 
 from __future__ import annotations
@@ -25,22 +26,26 @@ def rows() -> dict[tuple[str, str], Row]:
 
 
 @pytest.mark.parametrize(
-    ("gpu", "kernel", "gaps", "executes"),
+    ("gpu", "kernel", "gaps", "executes", "order"),
     [
-        ("gfx1100", "E_3", 1.0, 1.0),
-        ("gfx1100", "E_8_8_16_4", 0.92, 0.90),
-        ("gfx1100", "r_2_8_16_4_4_16_4", 0.92, 0.45),
-        ("gfx1200", "E_8_8_16_4", 0.90, 0.87),
-        ("gfx1201", "custom_wave_sync", 0.93, 0.0),
+        ("gfx1100", "E_3", 1.0, 1.0, 0.0),
+        ("gfx1100", "E_8_8_16_4", 0.92, 0.90, 0.85),
+        ("gfx1100", "r_2_8_16_4_4_16_4", 0.93, 0.50, 0.50),
+        ("gfx1200", "E_8_8_16_4", 0.90, 0.87, 0.93),
+        ("gfx1200", "E_128_16_8_16_4", 0.84, 0.82, 0.78),
+        ("gfx1201", "custom_wave_sync", 0.95, 0.0, 0.83),
+        ("gfx1201", "custom_handwritten", 0.88, 0.47, 0.40),
+        ("gfx1201", "r_2_8_16_4_4_16_4", 0.88, 0.48, 0.75),
     ],
 )
 def test_share_of_exact_times(
-    rows: dict[tuple[str, str], Row], gpu: str, kernel: str, gaps: float, executes: float
+    rows: dict[tuple[str, str], Row], gpu: str, kernel: str, gaps: float, executes: float, order: float
 ) -> None:
     row = rows[gpu, kernel]
     assert row.total.count > 5
     assert row.total.share >= gaps, row.worst
     assert row.executes.share >= executes, row.worst
+    assert row.order.share >= order, row.worst
 
 
 def test_gaps_of_a_coarse_clock_are_predicted_within_one_unit(rows: dict[tuple[str, str], Row]) -> None:
@@ -55,9 +60,16 @@ def test_a_lone_wave_on_gfx1100_is_predicted_exactly(rows: dict[tuple[str, str],
     assert row.total.share >= 0.99, row.worst
 
 
+FAR_OFF = {
+    ("gfx950", "r_2_8_16_4_4_16_4"): 0.07,  # one clock unit in four cycles
+    ("gfx1200", "E_128_16_8_16_4"): 0.045,  # waits for the message unit, which waves of other SIMDs use too
+    ("gfx1201", "custom_handwritten"): 0.04,  # order of matrix and transcendental instructions of several waves
+}
+
+
 def test_wave_times_with_given_waits(rows: dict[tuple[str, str], Row]) -> None:
-    for (gpu, _), row in rows.items():
-        assert row.wave_time_error < (0.03 if gpu != "gfx950" else 0.11), row
+    for key, row in rows.items():
+        assert row.wave_time_error < FAR_OFF.get(key, 0.03), row
 
 
 def test_the_noise_floor_is_what_two_captures_agree_on(rows: dict[tuple[str, str], Row]) -> None:
@@ -89,7 +101,7 @@ def test_a_capture_agrees_with_itself_and_one_moved_issue_is_two_different_gaps(
 
 
 def test_a_trace_without_its_code_object_is_named(tmp_path: Path) -> None:
-    path = next(iter(trace_files(TRACES / "gfx1200")))
+    path = next(path for path in trace_files(TRACES / "gfx1200") if "gemm_run0" in path.name)
     (tmp_path / path.name).write_bytes(path.read_bytes())
     with pytest.raises(TraceError, match=r"adb14b1635\.co: the code object of gemm_run0_043c730e_se0"):
         list(validate(tmp_path, second_opinion=False))

@@ -9,7 +9,7 @@ cache invalidation) is *quiet* if
 
     before    no loud instruction comes before it on any path from the entry;
     behind    no loud instruction comes behind it on any path before the next barrier (of split barriers: before the
-              next wait after its own);
+              next wait, from a signal on before the wait after its own);
     together  all waves of the workgroup come by the same barriers in the same order (`uniformity`: no barrier in a
               divergent block), all of which are plain workgroup barriers.
 
@@ -95,8 +95,7 @@ class QuietPoints:
         instructions = self.kernel.blocks[block].instructions
         if self._loud_before.get(block, True) or any(is_loud(each.decoded) for each in instructions[:place]):
             return False
-        split = instructions[place].mnemonic != _JOINT and self._has_split_barriers
-        waiting, seen = [(block, place + 1, 2 if split else 1)], set[tuple[int, int]]()
+        waiting, seen = [(block, place + 1, self._barriers_ahead(block, place))], set[tuple[int, int]]()
         while waiting:
             at, start, barriers = waiting.pop()
             left = self._barriers_left(at, start, barriers)
@@ -108,12 +107,21 @@ class QuietPoints:
                     waiting.append((following, 0, left))
         return True
 
-    @cached_property
-    def _has_split_barriers(self) -> bool:
-        return any(instruction.mnemonic.startswith(_SIGNAL) for instruction in self.kernel.instructions)
+    def _barriers_ahead(self, block: int, place: int) -> int:
+        """At which barrier from here on the other waves stand until this one gets there: the next, or that behind it.
+
+        Behind a signal whose wait is still to come it is the second one; where that cannot be seen, too.
+        """
+        barriers = [
+            instruction.mnemonic
+            for instruction in self.kernel.blocks[block].instructions[: place + 1]
+            if "workgroup_barrier" in instruction.flags
+        ]
+        joint = not any(instruction.mnemonic == _SIGNAL for instruction in self.kernel.instructions)
+        return 1 if joint or (barriers and barriers[-1] == _WAIT) else 2
 
     def _barriers_left(self, block: int, start: int, barriers: int) -> int | None:
-        """How many barriers are still to come behind a block; 0 if the last is in it, None if something loud is first."""
+        """Barriers still to come behind a block; 0 if the last is in it, None if something loud comes first."""
         for instruction in self.kernel.blocks[block].instructions[start:]:
             if is_loud(instruction.decoded):
                 return None

@@ -8,7 +8,8 @@ alone (those that ask the machine, s_get..., s_movrel..., are not taken). A scal
 pointer brings the same to every wave: nobody writes that segment while a kernel runs. Everything else that writes a
 unit takes it out of the set. EXEC is never uniform: lanes may be missing in the last wave.
 
-Control. A conditional branch is uniform if it tests SCC or VCC and that is uniform at its end of the block. Waves part
+Control. A conditional branch is uniform if it tests SCC or VCC and that is uniform at its end of the block (of VCC it
+is enough that it is zero in all or in none, of EXEC that every wave has a lane, see `lane_masks`). Waves part
 at every other one until the blocks that every way on from it to an end must pass (its post-dominators): what lies
 between is its region, the branch's own block with it where a way leads back there. Waves go through a region a
 different number of times and by different ways, so nothing written there is uniform, there or behind. Taking writes out
@@ -23,22 +24,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from asmevo.analysis.control_flow import ControlFlow, Exit
 from asmevo.analysis.forward import entry_states
+from asmevo.analysis.lane_masks import LaneMasks
 from asmevo.analysis.memory import MemoryKind, memory_effect
-from asmevo.program.instruction import Decoded, Instruction
+from asmevo.program.instruction import Decoded
 from asmevo.program.kernel import Kernel
 from asmevo.program.registers import EXEC_MASK, SCC_MASK, UNIT_COUNT, VCC_MASK, RegisterFile, RegisterSpan
 
 _ON_SCC = ("s_cbranch_scc0", "s_cbranch_scc1")
 _ON_VCC = ("s_cbranch_vccz", "s_cbranch_vccnz")
+_ON_EXEC = ("s_cbranch_execz", "s_cbranch_execnz")
 _ASK_THE_MACHINE = ("s_get", "s_movrel", "s_sendmsg", "s_ttrace", "s_alloc_vgpr", "s_barrier")
 _POINTERS = ("user_sgpr_kernarg_segment_ptr", "user_sgpr_dispatch_ptr")
 _PRELOADED = "kernarg_preload"
 _WORKGROUP_IDS = tuple(f"system_sgpr_workgroup_id_{axis}" for axis in "xyz")
 _TTMP_WITH_IDS = (7, 9)  # y and z in one, x
 _FIRST_POINTER = 1 << UNIT_COUNT
+
+
+class _Known(NamedTuple):
+    """Uniform units (and intact pointers) at a point, and what is known of masks there."""
+
+    units: int
+    masks: LaneMasks = LaneMasks()
+
+
+def _both(first: _Known | None, second: _Known) -> _Known:
+    """What holds on either of two ways; None is a way not seen yet."""
+    return second if first is None else _Known(first.units & second.units, first.masks & second.masks)
 
 
 @dataclass(frozen=True)
@@ -61,8 +77,8 @@ class Uniformity:
         divergent: frozenset[int] = frozenset()
         while True:
             more = divergent
-            for block, units in self._entries(divergent).items():
-                if len(self.flow.successors[block]) > 1 and not self._branches_alike(block, units, divergent):
+            for block, known in self._entries(divergent).items():
+                if len(self.flow.successors[block]) > 1 and not self._branches_alike(block, known, divergent):
                     region = self._region(block)
                     more |= everywhere if region is None else region
             if more == divergent:
@@ -75,24 +91,26 @@ class Uniformity:
         calls = any("call" in instruction.flags for instruction in self.kernel.instructions)
         return self.kernel.is_entry and self.kernel.descriptor is not None and exits <= {None, Exit.ENDS} and not calls
 
-    def _entries(self, divergent: frozenset[int]) -> dict[int, int]:
-        """Uniform units at the entry of each block."""
+    def _entries(self, divergent: frozenset[int]) -> dict[int, _Known]:
+        """What is known at the entry of each block."""
+        return entry_states(
+            self.flow, self._at_launch, lambda block, known: self._behind(block, known, divergent), _both
+        )
 
-        def through(block: int, units: int) -> int:
-            return self._behind(block, units, divergent)
-
-        return entry_states(self.flow, self._at_launch, through, lambda known, new: new if known is None else known & new)
-
-    def _behind(self, block: int, units: int, divergent: frozenset[int]) -> int:
+    def _behind(self, block: int, known: _Known, divergent: frozenset[int]) -> _Known:
         for instruction in self.kernel.blocks[block].instructions:
-            uniform = block not in divergent and self._is_uniform(instruction.decoded, units)
-            units &= ~instruction.writes
-            for bit, pointer in self._pointers.items():
-                if instruction.writes & pointer:
-                    units &= ~bit
-            if uniform:
-                units |= instruction.writes & ~EXEC_MASK
-        return units
+            known = self._after(instruction.decoded, known, block not in divergent)
+        return known
+
+    def _after(self, decoded: Decoded, known: _Known, together: bool) -> _Known:
+        """What is known behind an instruction."""
+        scc = bool(known.units & SCC_MASK)
+        masks, asked = known.masks.behind(decoded, self.kernel.wave_size, together=together, scc=scc)
+        units = known.units & ~decoded.writes
+        units &= ~sum(bit for bit, pointer in self._pointers.items() if decoded.writes & pointer)
+        if together and self._is_uniform(decoded, known.units):
+            units |= decoded.writes & ~EXEC_MASK
+        return _Known(units | (SCC_MASK if asked else 0), masks)
 
     def _is_uniform(self, decoded: Decoded, units: int) -> bool:
         if decoded.reads & ~units:
@@ -120,21 +138,27 @@ class Uniformity:
         ]
 
     @cached_property
-    def _at_launch(self) -> int:
-        """Uniform units at the entry of the kernel, with a bit for each pointer."""
+    def _at_launch(self) -> _Known:
+        """What is known at the entry of the kernel; a bit of the units for each pointer."""
         descriptor = self.kernel.descriptor
         assert descriptor is not None
         units = sum(self._pointers) | sum(mask for _, mask in self._inputs((*_POINTERS, _PRELOADED)))
         if self.kernel.target.abi.workgroup_ids.value == "ttmp":
-            return units | sum(RegisterSpan(RegisterFile.TTMP, number).mask for number in _TTMP_WITH_IDS)
+            return _Known(units | sum(RegisterSpan(RegisterFile.TTMP, number).mask for number in _TTMP_WITH_IDS))
         ids = sum(descriptor.field(name) for name in _WORKGROUP_IDS)
         first = descriptor.field("user_sgpr_count")
-        return units | (RegisterSpan(RegisterFile.SGPR, first, ids).mask if ids else 0)
+        return _Known(units | (RegisterSpan(RegisterFile.SGPR, first, ids).mask if ids else 0))
 
-    def _branches_alike(self, block: int, units: int, divergent: frozenset[int]) -> bool:
+    def _branches_alike(self, block: int, known: _Known, divergent: frozenset[int]) -> bool:
         branch = self.kernel.blocks[block].instructions[-1]
-        tested = SCC_MASK if branch.mnemonic in _ON_SCC else VCC_MASK if branch.mnemonic in _ON_VCC else None
-        return tested is not None and not branch.reads & tested & ~self._behind(block, units, divergent)
+        behind = self._behind(block, known, divergent)
+        if branch.mnemonic in _ON_SCC:
+            return bool(behind.units & SCC_MASK)
+        if branch.mnemonic in _ON_EXEC:
+            return behind.masks.lanes & EXEC_MASK == EXEC_MASK
+        tested = branch.reads & VCC_MASK
+        alike = tested & ~behind.units == 0 or tested & ~behind.masks.zeros == 0
+        return branch.mnemonic in _ON_VCC and bool(tested) and alike
 
     def _region(self, block: int) -> frozenset[int] | None:
         """Blocks on ways from a branch before all of them meet again; None if some way meets no end."""

@@ -3,8 +3,8 @@
 A no is given only for a reason that LLVM's own alias analyses know as well:
 
     address space   LDS, private and global memory do not overlap (flat may be any of them)
-    offsets         the same IR pointer (through `getelementptr` with constant bytes) and byte ranges that do not meet;
-                    not for buffer resources, whose operands leave out a part of the address
+    offsets         the same IR pointer through `getelementptr`, and byte ranges that do not meet whatever the indices
+                    are; not for buffer resources, whose operands leave out a part of the address
     objects         pointers into two different allocations (`alloca`, globals, `noalias` arguments)
     scopes          `!alias.scope` of one is covered by `!noalias` of the other, for one domain
     types           `!tbaa` says two scalar types, neither an ancestor of the other
@@ -17,42 +17,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
+from math import gcd
 
+from asmevo.compiler.ir_pointers import IrPointers, Pointer
 from asmevo.compiler.memory_operand import MemoryOperand
 
-_DEFINE = re.compile(r"^define .*?@(?P<name>\"[^\"]*\"|[\w.$-]+)\((?P<arguments>.*)\)")
-_ARGUMENT = re.compile(r"\bnoalias\b[^,]*?%(\"[^\"]*\"|[\w.$-]+)\s*(?:,|$)")
-_ALLOCA = re.compile(r"^%(?P<name>\"[^\"]*\"|[\w.$-]+) = alloca\b")
-_CAST = re.compile(
-    r"^%(?P<name>\"[^\"]*\"|[\w.$-]+) = (?:addrspacecast|bitcast) ptr(?: addrspace\(\d+\))? (?P<base>[%@]\S+) to ptr"
-)
-_STEP = re.compile(
-    r"^%(?P<name>\"[^\"]*\"|[\w.$-]+) = getelementptr(?: \w+)*? (?P<type>i\d+|half|float|double), "
-    r"ptr(?: addrspace\(\d+\))? (?P<base>[%@][^\s,]+), i\d+ (?P<index>-?\d+|%\S+)$"
-)
-_ANY_STEP = re.compile(
-    r"^%(?P<name>\"[^\"]*\"|[\w.$-]+) = getelementptr .*?ptr(?: addrspace\(\d+\))? (?P<base>[%@][^\s,]+),"
-)
 _NODE = re.compile(r"^(!\d+) = (?:distinct )?!\{(.*)\}$")
 _METADATA = re.compile(r"!\d+")
-_BYTES = {"half": 2, "float": 4, "double": 8}
-
-_GLOBAL_OBJECT = re.compile(r"^(@\"[^\"]*\"|@[\w.$-]+) = .*?\b(?:global|constant)\b")
 
 _FLAT, _GLOBAL, _GDS, _LDS, _CONSTANT, _PRIVATE = 0, 1, 2, 3, 4, 5
 _OWN_MEMORY = frozenset({_LDS, _PRIVATE, _GDS})
 _BY_ADDRESS = frozenset({_FLAT, _GLOBAL, _LDS, _CONSTANT, _PRIVATE})
-
-
-@dataclass(frozen=True, slots=True)
-class Pointer:
-    """`offset` bytes behind a value; `root` is what it was derived from at all, by any steps."""
-
-    base: str
-    offset: int
-    root: str
 
 
 @dataclass
@@ -61,7 +38,6 @@ class Aliases:
 
     ir: tuple[str, ...]
     function: str
-    _pointers: dict[str, Pointer] = field(default_factory=dict)
 
     def may_alias(self, first: MemoryOperand, second: MemoryOperand) -> bool:
         """Whether they may touch the same byte."""
@@ -70,71 +46,25 @@ class Aliases:
         a, b = self._pointer(first), self._pointer(second)
         by_address = first.address_space in _BY_ADDRESS and second.address_space in _BY_ADDRESS
         if by_address and a.base and a.base == b.base and first.size is not None and second.size is not None:
-            return a.offset < b.offset + second.size and b.offset < a.offset + first.size
+            meet = _ranges_meet(a, first.size, b, second.size)
+            if meet is not None:
+                return meet
         if a.root != b.root and self._is_object(a.root) and self._is_object(b.root):
             return False
         if self._kept_apart(first, second) or self._kept_apart(second, first):
             return False
         return not self._types_differ(first.tbaa, second.tbaa)
 
-    def _pointer(self, operand: MemoryOperand) -> Pointer:
-        name = operand.base.replace("%ir.", "%", 1)
-        start = self._resolved(name)
-        return Pointer(start.base, start.offset + operand.offset, start.root)
+    @cached_property
+    def _pointers(self) -> IrPointers:
+        return IrPointers(self.ir, self.function)
 
-    def _resolved(self, name: str) -> Pointer:
-        known = self._pointers.get(name)
-        if known is None:
-            step = self._steps.get(name.lstrip("%"))
-            if step is None:
-                known = Pointer(name, 0, name)
-            else:
-                base, distance = step
-                below = self._resolved(base)
-                known = Pointer(name, 0, below.root)
-                if distance is not None:
-                    known = Pointer(below.base, below.offset + distance, below.root)
-            self._pointers[name] = known
-        return known
+    def _pointer(self, operand: MemoryOperand) -> Pointer:
+        start = self._pointers.pointer(operand.base.replace("%ir.", "%", 1))
+        return replace(start, offset=start.offset + operand.offset)
 
     def _is_object(self, root: str) -> bool:
-        return root.startswith(("%stack.", "%fixed-stack.")) or root in self._objects
-
-    @cached_property
-    def _body(self) -> tuple[str, ...]:
-        start = end = None
-        for number, line in enumerate(self.ir):
-            found = _DEFINE.match(line.strip())
-            if found and found["name"].strip('"') == self.function:
-                start = number
-            elif start is not None and line.strip() == "}":
-                end = number
-                break
-        return tuple(line.strip() for line in self.ir[start:end]) if start is not None else ()
-
-    @cached_property
-    def _objects(self) -> frozenset[str]:
-        """Names of what no other pointer of the function points into."""
-        found = {f"%{match['name']}" for line in self._body if (match := _ALLOCA.match(line))}
-        found |= {match[1] for line in self.ir if (match := _GLOBAL_OBJECT.match(line.strip()))}
-        head = _DEFINE.match(self._body[0]) if self._body else None
-        if head:
-            found |= {f"%{name}" for name in _ARGUMENT.findall(head["arguments"])}
-        return frozenset(found)
-
-    @cached_property
-    def _steps(self) -> dict[str, tuple[str, int | None]]:
-        """For each pointer made of another one: that one, and the distance in bytes if it is fixed."""
-        steps: dict[str, tuple[str, int | None]] = {}
-        for line in self._body:
-            text = line.split(", !", 1)[0]
-            if found := _CAST.match(text):
-                steps[found["name"]] = (found["base"], 0)
-            elif (found := _STEP.match(text)) and not found["index"].startswith("%"):
-                steps[found["name"]] = (found["base"], int(found["index"]) * _size(found["type"]))
-            elif found := _ANY_STEP.match(text):
-                steps[found["name"]] = (found["base"], None)
-        return steps
+        return root.startswith(("%stack.", "%fixed-stack.")) or self._pointers.is_object(root)
 
     @cached_property
     def _nodes(self) -> dict[str, list[str]]:
@@ -183,11 +113,27 @@ class Aliases:
             node = operands[1]
 
 
+def _ranges_meet(a: Pointer, a_size: int, b: Pointer, b_size: int) -> bool | None:
+    """Whether the bytes of two pointers with one base meet; None where that depends on the values in their terms.
+
+    The distance is fixed up to multiples of the greatest common divisor of what is left of the scales. Where a sum may
+    wrap around, only powers of two divide the distance for sure.
+    """
+    scales = dict(a.terms)
+    for value, scale in b.terms:
+        scales[value] = scales.get(value, 0) - scale
+    left = [abs(scale) for scale in scales.values() if scale]
+    distance = a.offset - b.offset
+    if not left:
+        return -a_size < distance < b_size
+    if not (a.exact and b.exact):
+        left = [scale & -scale for scale in left]
+    period = gcd(*left)
+    start = distance % period
+    return False if start >= b_size and start + a_size <= period else None
+
+
 def _apart(first: int, second: int) -> bool:
     if first == second or _FLAT in (first, second):
         return False
     return first in _OWN_MEMORY or second in _OWN_MEMORY
-
-
-def _size(type_name: str) -> int:
-    return _BYTES[type_name] if type_name in _BYTES else (int(type_name[1:]) + 7) // 8

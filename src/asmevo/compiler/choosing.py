@@ -4,6 +4,7 @@
     critical_path    `default` of the agents that need no compiler: the longest way first, latencies hidden
     model_guided     for each region the cheapest order among LLVM's, those of the other agents and the beam search's;
                      one that needs more VGPRs at once than LLVM's pays for each of them
+    search           on final code only: what `asmevo optimize` finds, which is no agent but the whole search
     language_model   a model's order of each region (see `model_agent`)
 
 The others go by their own names.
@@ -25,7 +26,8 @@ DEFAULT = "default"
 CRITICAL_PATH = "critical_path"
 MODEL_GUIDED = "model_guided"
 LANGUAGE_MODEL = "language_model"
-NAMES = (DEFAULT, CRITICAL_PATH, *(name for name in AGENT_NAMES if name != DEFAULT), LANGUAGE_MODEL)
+SEARCH = "search"
+NAMES = (DEFAULT, CRITICAL_PATH, *(name for name in AGENT_NAMES if name != DEFAULT), SEARCH, LANGUAGE_MODEL)
 """All agents that can be asked for by name."""
 
 _GUIDED_BY = ("default", "steady", "pref_load", "pref_salu", "min_pressure", "model_guided")

@@ -1,23 +1,29 @@
 """The same agents after register allocation: the final code's blocks in an agent's order, where the gates accept it.
 
-Each block is ordered by itself, in the order of the code, and waits, no-ops and hints are derived anew (see
-`proposers.placement`). The gates that judge every proposal judge each block's new order against the code as LLVM left
-it; what they do not accept stays as it was.
+Each block is ordered by itself, and waits, no-ops and hints are derived anew (see `proposers.placement`). The gates
+that judge every proposal judge each block's new order against the code as LLVM left it, and then all of them
+together; what they do not accept stays as it was.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from asmevo.gates.pipeline import Pipeline
 from asmevo.program.candidate import Candidate
-from asmevo.program.edit import script_between
-from asmevo.program.errors import EditError
-from asmevo.program.kernel import Kernel
+from asmevo.program.edit import apply_script, script_between
+from asmevo.program.kernel import Block, Kernel
+from asmevo.program.program import Program
 from asmevo.proposers.block_region import BlockRegion
 from asmevo.proposers.placement import Placement
 from asmevo.proposers.proposer import Facts
 from asmevo.proposers.scheduling import Agent, Choice, list_schedule
+from asmevo.search.budget import Budget
+from asmevo.search.ledger import Ledger
+from asmevo.search.optimize import optimize
+from asmevo.search.options import SearchOptions
 
 _SMALLEST_BLOCK = 3
 
@@ -43,30 +49,57 @@ class Rescheduled:
 
 def reschedule(kernel: Kernel, agent: Agent, memory: str = "l2") -> Rescheduled:
     """A kernel with every reachable block in the agent's order that passes the gates."""
-    pipeline = Pipeline(kernel)
-    now = kernel
-    accepted, refused = 0, []
-    for block in Facts(kernel, memory).hot_blocks:
+    facts, pipeline = Facts(kernel, memory), Pipeline(kernel)
+    next_id = facts.next_id()
+    new: dict[int, Block] = {}
+    refused: list[str] = []
+    for block in facts.hot_blocks:
         if len(kernel.blocks[block].instructions) < _SMALLEST_BLOCK:
             continue
-        candidate = _candidate(kernel, now, block, agent, memory)
-        if candidate is None or candidate.kernel.instructions == now.instructions:
+        problem = BlockRegion(Placement(facts, block, next_id))
+        rebuilt = problem.rebuild(list_schedule(problem.region, agent))
+        if rebuilt is None or rebuilt[block].instructions == kernel.blocks[block].instructions:
             continue
-        judgement = pipeline.judge(candidate)
-        if judgement.accepted:
-            now, accepted = candidate.kernel, accepted + 1
+        words = _refusal(pipeline, _candidate(kernel, {block: rebuilt[block]}, agent))
+        if words is None:
+            new[block] = rebuilt[block]
+            next_id = max(next_id, *(each.id + 1 for each in rebuilt[block].instructions))
         else:
-            verdict = judgement.verdicts[-1]
-            refused.append(f"block {block}, {verdict.gate}: {verdict.reason}")
-    return Rescheduled(now, accepted, tuple(refused))
+            refused.append(f"block {block}, {words}")
+    return _together(pipeline, kernel, new, agent, refused)
 
 
-def _candidate(parent: Kernel, now: Kernel, block: int, agent: Agent, memory: str) -> Candidate | None:
-    problem = BlockRegion(Placement(Facts(now, memory), block))
-    blocks = problem.rebuild(list_schedule(problem.region, agent))
-    if blocks is None:
-        return None
-    try:
-        return Candidate.make(parent, script_between(parent, blocks, f"block {block}, {agent.name}"))
-    except EditError:
-        return None
+def _together(
+    pipeline: Pipeline, kernel: Kernel, new: dict[int, Block], agent: Agent, refused: list[str]
+) -> Rescheduled:
+    """All new blocks at once; as long as the gates do not accept that, the one found last is left out."""
+    while new:
+        candidate = _candidate(kernel, new, agent)
+        words = _refusal(pipeline, candidate)
+        if words is None:
+            return Rescheduled(candidate.kernel, len(new), tuple(refused))
+        block, _ = new.popitem()
+        refused.append(f"block {block} with those before it, {words}")
+    return Rescheduled(kernel, 0, tuple(refused))
+
+
+def _candidate(kernel: Kernel, new: dict[int, Block], agent: Agent) -> Candidate:
+    blocks = tuple(new.get(each.index, each) for each in kernel.blocks)
+    words = ", ".join(map(str, sorted(new)))
+    return Candidate.make(kernel, script_between(kernel, blocks, f"{agent.name}: blocks {words}"))
+
+
+def _refusal(pipeline: Pipeline, candidate: Candidate) -> str | None:
+    judgement = pipeline.judge(candidate)
+    verdict = judgement.verdicts[-1]
+    return None if judgement.accepted else f"{verdict.gate}: {verdict.reason}"
+
+
+def searched(program: Program, kernel: Kernel, budget: Budget, seed: int = 0, memory: str = "l2") -> Kernel:
+    """The best version that the search finds (`asmevo optimize`), or the kernel as it is; nothing is kept of the run."""
+    with TemporaryDirectory() as directory:
+        run = optimize(
+            program, kernel, SearchOptions(budget=budget, seed=seed, memory=memory, offers=1), Ledger(Path(directory))
+        )
+    offers = run.patch.candidates
+    return apply_script(kernel, offers[0].script) if offers else kernel

@@ -20,11 +20,11 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from asmevo.compiler.choosing import DEFAULT, Chooser
+from asmevo.compiler.choosing import DEFAULT, SEARCH, Chooser
 from asmevo.compiler.compilation import Compilation, compile_source
 from asmevo.compiler.decisions import Observed, StateLog, read_decisions
 from asmevo.compiler.errors import SchedulingError
-from asmevo.compiler.final_code import SourceOrder, reschedule
+from asmevo.compiler.final_code import Rescheduled, SourceOrder, reschedule, searched
 from asmevo.compiler.measures import Measures, lines_changed, measure
 from asmevo.compiler.strategies import Strategy, strategy_named
 from asmevo.emulator.comparison import Witness, standard_trials
@@ -33,6 +33,7 @@ from asmevo.program import Kernel, Program, ProgramError, read_program, write_pr
 from asmevo.proposers.chat import ChatModel
 from asmevo.proposers.proposer import ProposerError
 from asmevo.proposers.scheduling import Agent, Choice, list_schedule
+from asmevo.search.budget import Budget
 from asmevo.toolchain.errors import ToolchainError
 from asmevo.toolchain.staged_compiler import StagedCompiler, staged_compiler
 
@@ -153,7 +154,8 @@ class _Version:
 
 @dataclass(frozen=True)
 class SchedulingOptions:
-    """`strategies` of LLVM by name, `seeds` asynchronous launches beside the plain ones, `memory` for the cycle model.
+    """`strategies` of LLVM by name, `seeds` asynchronous launches beside the plain ones, `memory` for the cycle model,
+    `search` what the agent `search` may spend on a kernel.
 
     `state_log` and `decisions` are files (see `decisions`), `tell` hears what is being done.
     """
@@ -162,6 +164,7 @@ class SchedulingOptions:
     seed: int = 0
     seeds: int = 1
     memory: str = "l2"
+    search: Budget = Budget(candidates=200)
     chat: ChatModel | None = None
     state_log: StateLog | None = None
     decisions: Path | None = None
@@ -224,6 +227,8 @@ class _Table:
         chooser = Chooser(options.seed, options.chat, extra)
         for name in agents:
             chooser.check(name, compilation.file)
+            if name == SEARCH and self.stage is Stage.PRE:
+                raise SchedulingError(compilation.file, "the search works on final code: ask for stage post or both")
         ways = [strategy_named(name, compilation.file) for name in options.strategies]
         if options.state_log is not None:
             options.state_log.begin(compilation)
@@ -248,7 +253,7 @@ class _Table:
     def _of_agent(self, name: str, chooser: Chooser, before_only: bool) -> Iterator[Row]:
         stages = (Stage.PRE, Stage.POST, Stage.BOTH) if self.stage is Stage.BOTH else (self.stage,)
         for stage in stages:
-            if (stage is not Stage.PRE and before_only) or (stage is Stage.PRE and name == DEFAULT):
+            if (stage is not Stage.PRE and before_only) or (stage is Stage.PRE and name in (DEFAULT, SEARCH)):
                 continue
             self.options.tell(f"{name}, {stage}")
             yield from self._guarded(name, stage, partial(self._by_agent, name, stage, chooser))
@@ -271,7 +276,7 @@ class _Table:
     def _by_agent(self, name: str, stage: Stage, chooser: Chooser) -> list[Row]:
         if stage is Stage.POST:
             return self._rescheduled(name, stage, _Version(self.original, {}), chooser)
-        version = self._ordered(chooser.before_allocation(name, self.compilation))
+        version = self._ordered(chooser.before_allocation(DEFAULT if name == SEARCH else name, self.compilation))
         if stage is Stage.PRE:
             return self._rows(name, stage, version)
         return self._rescheduled(name, stage, version, chooser)
@@ -296,13 +301,21 @@ class _Table:
         """Rows of final code whose blocks are in an agent's order; decisions count against the code's own order."""
         rows = []
         for kernel in _entries(version.program):
-            agent = chooser.after_allocation(name, SourceOrder(), self.compilation.file)
-            observed = Observed(agent, SourceOrder())
-            result = reschedule(kernel, observed, self.options.memory)
-            before = version.counts.get(kernel.name, (0, 0))
-            counts = (before[0] + observed.decisions, before[1] + observed.changed)
+            decided, changed = version.counts.get(kernel.name, (0, 0))
+            result, observed = self._in_final_code(name, version.program, kernel, chooser)
+            counts = (decided + observed.decisions, changed + observed.changed)
             rows.append(self._row(name, stage, version, result.kernel, counts, result.refused))
         return rows
+
+    def _in_final_code(
+        self, name: str, program: Program, kernel: Kernel, chooser: Chooser
+    ) -> tuple[Rescheduled, Observed]:
+        options = self.options
+        if name == SEARCH:
+            best = searched(program, kernel, options.search, options.seed, options.memory)
+            return Rescheduled(best, 0, ()), Observed(SourceOrder(), SourceOrder())
+        observed = Observed(chooser.after_allocation(name, SourceOrder(), self.compilation.file), SourceOrder())
+        return reschedule(kernel, observed, options.memory), observed
 
     def _rows(self, name: str, stage: str, version: _Version) -> list[Row]:
         kernels = _entries(version.program)

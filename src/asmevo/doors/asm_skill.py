@@ -72,6 +72,7 @@ def optimize(
         model_path=wanted.model_path,
         adapter=wanted.adapter,
         prompt_template=wanted.prompt_template,
+        templates=config.template_files(),
         rocm=config.rocm(),
         as_json=as_json,
     )

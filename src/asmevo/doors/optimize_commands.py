@@ -44,6 +44,7 @@ from asmevo.doors.searching import (
     built_in_of,
     policy_of,
 )
+from asmevo.doors.templates_command import TemplateFiles, own_templates
 
 
 @app.command()
@@ -69,6 +70,7 @@ def optimize(
     model_path: ModelPath = None,
     adapter: Adapter = None,
     prompt_template: PromptFile = None,
+    templates: TemplateFiles = None,
     rocm: Rocm = None,
     debug_constraint: DebugConstraint = False,
     as_json: Json = False,
@@ -107,7 +109,7 @@ def optimize(
             seed=seed,
             launch=manifest,
             constraints=constraints_for(chosen.target.name, tuple(map(str, constraints or ())), rocm),
-            proposers=own_proposers(wanted, limit),
+            proposers=(*own_templates(templates or (), chosen, policy), *own_proposers(wanted, limit)),
             windows=windows,
             built_in=built_in_of(proposers),
             floating_point=policy,

@@ -33,7 +33,7 @@ def sched(
     source: Annotated[Path, typer.Argument(help="OpenCL C (.cl), HIP (.hip) or LLVM IR (.ll).")],
     gpu: Annotated[str, typer.Option("--gpu", help="The target, e.g. gfx1100.")],
     agents: Annotated[
-        str, typer.Option(help="Agents, comma-separated, or all (without a language model).")
+        str, typer.Option(help="Agents, comma-separated, or all (without language_model and search).")
     ] = "default",
     stage: Annotated[
         Where, typer.Option(help="Before register allocation, on the final code, or each and one after the other.")
@@ -43,6 +43,9 @@ def sched(
     seeds: Annotated[int, typer.Option(help="How many asynchronous launches.", min=0)] = 1,
     seed: Annotated[int, typer.Option(help="For the agent random and the language model.")] = 0,
     memory: Annotated[str, typer.Option(help="Memory scenario of the cycle model: cold, l2, lds-only.")] = "l2",
+    search_budget: Annotated[
+        str, typer.Option(help="What the agent search may spend on a kernel: candidates, or seconds as `30s`.")
+    ] = "200",
     state_log: Annotated[Path | None, typer.Option(help="Write every decision here, see docs/scheduling.md.")] = None,
     decisions: Annotated[Path | None, typer.Option(help="Orders to follow, see docs/scheduling.md.")] = None,
     save: Annotated[Path | None, typer.Option(help="A directory for assembly and code objects of all rows.")] = None,
@@ -56,6 +59,7 @@ def sched(
     from asmevo.compiler import SchedulingOptions, schedule_source
     from asmevo.emulator import read_manifest
     from asmevo.report.scheduling import print_scheduled
+    from asmevo.search.budget import Budget
 
     wanted = Wanted(llm_url=llm_url, llm_model=llm_model, model_path=model_path, adapter=adapter)
     with sentences(), proposers_named(), _log(state_log) as log:
@@ -64,6 +68,7 @@ def sched(
             seed=seed,
             seeds=seeds,
             memory=memory,
+            search=Budget.of(search_budget),
             chat=chat_model(wanted),
             state_log=log,
             decisions=decisions,
@@ -83,7 +88,7 @@ def _agents(words: str) -> list[str]:
     from asmevo.compiler import AGENT_NAMES
 
     if words == _ALL:
-        return [name for name in AGENT_NAMES if name != "language_model"]
+        return [name for name in AGENT_NAMES if name not in ("language_model", "search")]
     return [word.strip() for word in words.split(",") if word.strip()]
 
 

@@ -25,7 +25,7 @@ llm_model: null
 model_path: null                     # the directory of a Hugging Face model
 adapter: null                        # the directory of a LoRA adapter
 custom_agent_path: null              # a program that proposes (docs/proposers.md), for ai_engine: program
-templates: ~/.asm-skill/templates    # prompt.txt there takes the place of the built-in prompt
+templates: ~/.asm-skill/templates    # *.yaml there: own rewrite templates; prompt.txt: instead of the built-in prompt
 """
 _PROMPT = "prompt.txt"
 _RELEASE = re.compile(r"\d+(\.\d+){0,2}")
@@ -71,6 +71,10 @@ class SkillConfig(BaseModel):
             if not tools.is_dir():
                 raise DocumentError(str(file), f"there is no {tools}", key="roc_path")
             os.environ.setdefault("ASMEVO_LLVM", str(tools))
+
+    def template_files(self) -> list[Path]:
+        """Rewrite templates of the user's own."""
+        return sorted(self.templates.expanduser().glob("*.yaml"))
 
     def wanted(self, file: Path) -> Wanted:
         """The proposers of the engine. Raises DocumentError when a setting that it needs is missing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,10 +14,15 @@ from asmevo.doors.exits import BAD_INPUT, DEFINITE_NO, GOOD, UNDECIDED, sentence
 
 if TYPE_CHECKING:
     from asmevo.program.decode import DecodingContext
-    from asmevo.proposers.templates import Template
+    from asmevo.program.kernel import Kernel
+    from asmevo.proposers.templates import Template, Templates
+    from asmevo.prover import FloatPolicy
 
+TemplateFiles = Annotated[
+    list[Path] | None, typer.Option("--templates", help="Templates of your own, see docs/templates.md (repeatable).")
+]
 OwnTemplates = Annotated[
-    list[Path] | None, typer.Option("--add", help="A file of templates of your own, see docs/templates.md (repeatable).")
+    list[Path] | None, typer.Option("--add", help="Templates of your own, see docs/templates.md (repeatable).")
 ]
 
 
@@ -85,3 +91,31 @@ def _prove(wanted: list[Template], contexts: tuple[DecodingContext, ...], as_jso
     if Outcome.REFUTED in outcomes:
         return DEFINITE_NO
     return UNDECIDED if Outcome.UNDECIDED in outcomes else GOOD
+
+
+def own_templates(files: Sequence[Path], kernel: Kernel, policy: FloatPolicy) -> tuple[Templates, ...]:
+    """A proposer of the user's templates, which are proved for the kernel's target first; none without files.
+
+    Raises DocumentError for a file that cannot be read. One that is not proved ends the command.
+    """
+    from asmevo.proposers.templates import Templates, compiled, joined, read_templates
+
+    known = joined(read_templates(path) for path in files)
+    usable = [each for each in known if compiled(each, kernel.context) is not None]
+    if code := _refused(usable, kernel.context):
+        raise typer.Exit(code)
+    return (Templates(policy, tuple(usable), "own templates"),) if usable else ()
+
+
+def _refused(wanted: list[Template], context: DecodingContext) -> int:
+    """The exit code for what is not proved in a context, said on standard error; GOOD if everything is."""
+    from asmevo.proposers.templates import prove_template
+    from asmevo.prover import Outcome
+    from asmevo.report.templates import template_proof_lines
+
+    for each in wanted:
+        proof = prove_template(each, (context,))
+        if proof.outcome is not Outcome.PROVED:
+            typer.echo("\n".join(template_proof_lines(proof)), err=True)
+            return DEFINITE_NO if proof.outcome is Outcome.REFUTED else UNDECIDED
+    return GOOD

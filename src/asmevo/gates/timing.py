@@ -24,7 +24,7 @@ _MOST_WAVES = 4
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Estimates of a lone wave and of as many as fit (up to a few); cycles a wave of each as a share of the parent's."""
+    """Estimates of a lone wave and of as many as fit (up to a few); their cycles a wave as shares of the parent's."""
 
     estimates: tuple[Estimate, ...]
     ratios: tuple[float, ...]
@@ -41,8 +41,12 @@ class Prediction:
 
     @property
     def cost(self) -> float:
-        """What a search minimises: the mean share of cycles, with every loss counted once more."""
-        return 1.0 - self.gain + sum(max(ratio - 1.0, 0.0) for ratio in self.ratios)
+        """What a search minimises: the mean share of cycles, with every loss counted once more.
+
+        A version that loses too much ranks behind the parent, whatever it gains elsewhere: it cannot be offered.
+        """
+        losses = sum(max(ratio - 1.0, 0.0) for ratio in self.ratios)
+        return 1.0 + losses if self.loses else 1.0 - self.gain + losses
 
 
 def wave_counts(kernel: Kernel) -> tuple[int, ...]:

@@ -50,6 +50,13 @@ def assembles_back(decoded: Decoded, context: DecodingContext) -> bool:
         return False
 
 
+def all_assemble_back(encodings: Iterable[Decoded], context: DecodingContext) -> list[bool]:
+    """The same of many at once."""
+    known = list(encodings)
+    found = encode_all([each.text for each in known], context)
+    return [new is not None and new.code == old.code for new, old in zip(found, known, strict=True)]
+
+
 def _remember(text: str, context: DecodingContext, found: Decoded | EditError) -> Decoded | EditError:
     if len(_ENCODED) >= _MOST_REMEMBERED:
         _ENCODED.clear()

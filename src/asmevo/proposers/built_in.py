@@ -40,13 +40,11 @@ def _genetic(policy: FloatPolicy) -> Proposer:
 _ALL = (
     BuiltIn("waits", "waits and no-ops dropped, relaxed, sunk, merged", lambda policy: WaitRelaxer()),
     BuiltIn("list-scheduler", "hot blocks in a new order that hides latency", lambda policy: ListScheduler()),
-    BuiltIn("templates", "instructions rewritten by a library of proved rules", Templates),
+    BuiltIn("templates", "rules that replace a few instructions by better ones", Templates),
     BuiltIn("dual-issue", "vector instructions paired (VOPD), renamed where need be", lambda policy: DualIssue()),
     BuiltIn("renamer", "registers renamed so that false dependences and bank conflicts go", lambda policy: Renamer()),
     BuiltIn("copies", "copies removed whose two values can share a register", lambda policy: CopyRemoval()),
     BuiltIn("compaction", "registers closer together, so that more waves fit", lambda policy: Compaction()),
-    BuiltIn("list-scheduler", "hot blocks in a new order that hides latency", lambda policy: ListScheduler()),
-    BuiltIn("templates", "rules that replace a few instructions by better ones", Templates),
     BuiltIn(
         "local-search",
         "orders of the hottest loops, step by step along the cycle model",

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from asmevo.analysis.live_ranges import LiveRange, Webs
 from asmevo.program.errors import EditError
 from asmevo.program.instruction import Instruction
-from asmevo.program.instruction_text import encode_all
+from asmevo.program.instruction_text import all_assemble_back, encode_all
 from asmevo.program.kernel import Block, Kernel
 from asmevo.program.registers import RegisterFile, RegisterSpan, file_mask
 from asmevo.program.renaming import register_operands, renamed_text
@@ -86,6 +86,7 @@ class Layout:
 
     def _collect(self) -> None:
         """Bundles of webs; what is pinned goes on the board at once."""
+        pinned = self.webs.pinned | self._without_text()
         groups: dict[int, set[int]] = {}
         widths: dict[int, int] = {}
         for block in self.webs.blocks:
@@ -101,7 +102,7 @@ class Layout:
                 groups.setdefault(number, {number})
         for numbers in {id(group): group for group in groups.values()}.values():
             members = [each for number in numbers for each in self.webs.members[number]]
-            if numbers & self.webs.pinned:
+            if numbers & pinned:
                 for each in members:
                     unit = each.unit - self.first
                     self.fixed[unit] = self.fixed.get(unit, 0) | self.moments(each)
@@ -110,6 +111,25 @@ class Layout:
                 bundle = self._bundle(members, self._modulus(widest))
                 self.bundles.append(bundle)
                 self.bundle_of.update({id(each): bundle for each in members})
+
+    def _without_text(self) -> set[int]:
+        """Webs in encodings that LLVM's assembler does not make of their text."""
+        written = all_assemble_back([each.decoded for each in self.kernel.instructions], self.kernel.context)
+        answers = iter(written)
+        stuck = {
+            (block.index, place)
+            for block in self.kernel.blocks
+            for place, _ in enumerate(block.instructions)
+            if not next(answers)
+        }
+        return {
+            self.webs.number[id(each)]
+            for block in self.webs.blocks
+            for table in (block.of_read, block.of_write)
+            for (place, _), touched in table.items()
+            if (block.index, place) in stuck
+            for each in touched
+        }
 
     def _modulus(self, widest: int) -> int:
         steps = _ALIGNMENTS[self.file]

@@ -1,17 +1,20 @@
 """Two versions of one kernel made into one that has the changes of both, where their windows are disjoint.
 
-A version's window in a block is what remains of the original's block when the longest common front and the longest
-common back are taken off: a stretch of the original's places with other instructions in it. Two versions whose
-windows do not meet in any block are composed by putting both sets of stretches in. Nothing follows for the
-result: registers and waits of one window may matter to the other, so it is a candidate like any other.
+A window is a stretch of the original's places with other instructions in it. What stays of a block is a longest common
+order of the instructions that are the same in both versions; between these lie the windows, and where an instruction
+moved, all that it moved over is in one window. Two versions none of whose windows meet are composed by putting both
+sets of stretches in. Nothing follows for the result: registers and waits of one window may matter to the other, so
+it is a candidate like any other.
 
 Ids that both versions gave to new instructions are given anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Block, Kernel
@@ -36,20 +39,77 @@ class Stretch:
 
 
 def stretches(original: Kernel, version: Kernel) -> tuple[Stretch, ...]:
-    """The version's window in each block that it changed."""
+    """The version's windows, block by block."""
     pairs = zip(original.blocks, version.blocks, strict=True)
-    return tuple(found for old, new in pairs if old is not new and (found := _stretch(old, new)) is not None)
+    return tuple(each for old, new in pairs if old is not new for each in _stretches(old, new))
 
 
-def _stretch(old: Block, new: Block) -> Stretch | None:
-    before, after = old.instructions, new.instructions
-    most = min(len(before), len(after))
-    front = next((place for place in range(most) if before[place] != after[place]), most)
-    most -= front
-    back = next((place for place in range(most) if before[-1 - place] != after[-1 - place]), most)
-    if front == len(before) == len(after):
-        return None
-    return Stretch(old.index, front, len(before) - back, after[front : len(after) - back])
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """What lies between two neighbouring instructions that stay: places `old` of the original, `new` of the version."""
+
+    old: range
+    new: range
+
+
+def _stretches(old: Block, new: Block) -> Iterator[Stretch]:
+    gaps = _gaps(old, new)
+    reach = _reach(old, new, gaps)
+    place = 0
+    while place < len(gaps):
+        here = last = place
+        while here <= last:
+            last = max(last, reach[here])
+            here += 1
+        start, stop = gaps[place].old.start, gaps[last].old.stop
+        code = new.instructions[gaps[place].new.start : gaps[last].new.stop]
+        if stop > start or code:
+            yield Stretch(old.index, start, stop, code)
+        place = last + 1
+
+
+def _gaps(old: Block, new: Block) -> list[_Gap]:
+    """The gaps between what stays: a longest common order of instructions that are the same in both."""
+    places = {each.id: place for place, each in enumerate(old.instructions)}
+    same = [
+        (places[each.id], place)
+        for place, each in enumerate(new.instructions)
+        if each.id in places and old.instructions[places[each.id]] == each
+    ]
+    stay = [(-1, -1), *longest_rising(same), (len(old.instructions), len(new.instructions))]
+    return [
+        _Gap(range(before[0] + 1, behind[0]), range(before[1] + 1, behind[1])) for before, behind in pairwise(stay)
+    ]
+
+
+def _reach(old: Block, new: Block, gaps: list[_Gap]) -> list[int]:
+    """For each gap the last gap that belongs to the same window: where something moved, all between is one."""
+    left = {old.instructions[place].id: number for number, gap in enumerate(gaps) for place in gap.old}
+    reach = list(range(len(gaps)))
+    for number, gap in enumerate(gaps):
+        for place in gap.new:
+            other = left.get(new.instructions[place].id, number)
+            first, last = sorted((number, other))
+            reach[first] = max(reach[first], last)
+    return reach
+
+
+def longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """A longest run of pairs, in their order, whose first numbers rise."""
+    ends: list[int] = []  # the smallest end of a run of each length, as an index into `pairs`
+    values: list[int] = []
+    before: list[int] = []
+    for number, (value, _) in enumerate(pairs):
+        length = bisect_left(values, value)
+        before.append(ends[length - 1] if length else -1)
+        ends[length : length + 1] = [number]
+        values[length : length + 1] = [value]
+    found = []
+    at = ends[-1] if ends else -1
+    while at >= 0:
+        found.append(pairs[at])
+        at = before[at]
+    return found[::-1]
 
 
 def composed(original: Kernel, first: Kernel, second: Kernel) -> Kernel | None:

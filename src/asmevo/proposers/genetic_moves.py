@@ -30,6 +30,7 @@ _SMALLEST_BODY = 3
 _MOVES_AT_ONCE = 4
 _HOT_BLOCKS = 4
 _FRUITLESS = 8
+_SHUFFLES = 3  # random moves are drawn as often as the ideas of so many other sources: they cost least
 
 
 class Shuffler:
@@ -83,7 +84,8 @@ class Mutations:
         version = version_hash(kernel)
         open_sources = [each for each in self.sources if (version, each.name) not in self._dry]
         while open_sources:
-            source = rng.choice(open_sources)
+            weights = [_SHUFFLES if isinstance(each, Shuffler) else 1 for each in open_sources]
+            (source,) = rng.choices(open_sources, weights)
             key = (version, source.name)
             script = self._next(key, source, kernel, rng)
             if script is None:

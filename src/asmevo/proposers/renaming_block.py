@@ -23,7 +23,7 @@ from asmevo.analysis.live_ranges import BlockRanges, LiveRange
 from asmevo.analysis.liveness import LiveState
 from asmevo.analysis.pressure import allocation, register_use
 from asmevo.program.instruction import Decoded, Instruction
-from asmevo.program.instruction_text import encode_all
+from asmevo.program.instruction_text import all_assemble_back, encode_all
 from asmevo.program.kernel import Block, Kernel
 from asmevo.program.registers import UNIT_COUNT, VGPR_MASK, RegisterFile, RegisterSpan, units_of
 from asmevo.program.renaming import register_operands, renamed_text
@@ -108,6 +108,7 @@ class RenamedBlock:
         self.kernel = kernel
         self.room = vgpr_room(kernel)
         self.ranges = BlockRanges(index, self.body, states)
+        self._pin_what_has_no_text()
         self.bundle_of: dict[int, Bundle] = {}
         self.bundles = self._bundles()
         touched = 0
@@ -116,6 +117,31 @@ class RenamedBlock:
         self.always = (states[0].any_lane | states[-1].any_lane) & VGPR_MASK & ~touched
         self._virtual = self._virtual_units()
         self.virtual = tuple(self._detached(place) for place in range(len(self.body)))
+
+    def _pin_what_has_no_text(self) -> None:
+        """Encodings that LLVM's assembler does not make of their text keep their registers."""
+        written = all_assemble_back([each.decoded for each in self.body], self.kernel.context)
+        for table in (self.ranges.of_read, self.ranges.of_write):
+            for (place, _), touched in table.items():
+                for each in touched:
+                    each.pinned |= not written[place]
+        self._pin_what_hides_a_stranger()
+
+    def _pin_what_hides_a_stranger(self) -> None:
+        """A wide result on top of a source that nobody may have written (half an address, say) keeps its registers.
+
+        Elsewhere it would be right as well, but the read could no longer be told from a wrong one.
+        """
+        entering = {id(each) for each in self.ranges.entering.values()}
+        for (place, _), results in self.ranges.of_write.items():
+            if len(results) == 1:
+                continue
+            units = {each.unit for each in results}
+            for number in register_operands(self.body[place].decoded):
+                read = self.ranges.of_read.get((place, number), ())
+                if any(id(each) in entering and each.unit in units for each in read):
+                    for each in results:
+                        each.pinned = True
 
     # --- bundles --------------------------------------------------------------------------------------------
 

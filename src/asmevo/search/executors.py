@@ -8,11 +8,14 @@ crash, a killed process, a lost machine) is left out from then on, with a note; 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
+from threading import Thread
 from typing import Any, Protocol
 
 from asmevo.program import ProgramError, read_program
@@ -156,7 +159,16 @@ _settler: Settler | None = None
 
 def _settle(settlement: Settlement) -> None:
     global _settler
+    Thread(target=_end_with_the_parent, daemon=True).start()
     _settler = Settler(settlement)
+
+
+def _end_with_the_parent() -> None:
+    """A parent that is killed cannot tell its workers; they would wait for work for ever."""
+    parent = parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
 
 
 def _epoch(epoch: Epoch) -> EpochAnswer:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from asmevo.program.kernel import Block, Kernel
+from asmevo.proposers.composition import longest_rising
 from asmevo.proposers.versions import asked_registers
 from asmevo.prover import FloatPolicy
 from asmevo.timing import Estimate
@@ -69,19 +69,10 @@ def _moved(old: Block, new: Block) -> tuple[int, int]:
     """(instructions that are not in the longest common order, loads among the common ones that rose)."""
     place = {i.id: n for n, i in enumerate(new.instructions)}
     kept = [i for i in old.instructions if i.id in place]
-    longest = _longest_rising([place[i.id] for i in kept])
+    longest = len(longest_rising([(place[i.id], n) for n, i in enumerate(kept)]))
     rank = {id_: n for n, id_ in enumerate(sorted((i.id for i in kept), key=lambda id_: place[id_]))}
     raised = sum(1 for n, i in enumerate(kept) if "may_load" in i.flags and rank[i.id] < n)
     return len(kept) - longest, raised
-
-
-def _longest_rising(places: Sequence[int]) -> int:
-    """Length of the longest rising subsequence: what stays put when the others move around it."""
-    tails: list[int] = []
-    for place in places:
-        at = bisect_left(tails, place)
-        tails[at : at + 1] = [place]
-    return len(tails)
 
 
 def _stalls(before: Estimate, after: Estimate) -> str:

@@ -384,7 +384,8 @@ class Machine:
         vector port to others after a cycle, and a matrix operation both.
         """
         if not self.two_clocks:
-            return {"hold": self.interval, "shared_port": Port.VALU if port is Port.TRANS else None, "shared_hold": 1}
+            shared = Port.VALU if port is Port.TRANS else None
+            return {"hold": self.interval, "shared_port": shared, "shared_hold": self.interval}
         queue = self.queues[Stream.VALU]
         places = passes if queue is not None and passes <= queue.depth else 1
         if port is Port.TRANS:

@@ -1,7 +1,7 @@
 """Profiles of real runs, mapped to a kernel's instructions.
 
-A profile is a CSV of a profiler (see `profile_csv`) or a raw thread trace (see `thread_trace`); the content tells
-which.
+A profile is a CSV of a profiler (see `profile_csv`), a raw thread trace (see `thread_trace`), or a file of tinygrad
+that holds several (see `tinygrad_profile`); the content tells which.
 
 Thread traces and their statistics tell of each instruction, so a window can be chosen and memory latencies can be read
 off. In statistics, from a load to the end of the wait that covers it pass: what the load itself took behind its stall,
@@ -16,6 +16,7 @@ import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
 from asmevo.analysis.windows import Cost
@@ -25,19 +26,20 @@ from asmevo.timing.distribution import Distribution
 from asmevo.timing.memory_waits import latency_class, memory_times
 from asmevo.timing.profile_csv import CounterRow, ProfileError, TraceRow, read_csv
 from asmevo.timing.scenarios import machine_for
-from asmevo.timing.thread_trace import looks_like_thread_trace, read_thread_trace
+from asmevo.timing.thread_trace import ThreadTraceError, looks_like_thread_trace, read_thread_trace
 from asmevo.timing.timeline import CoverLink, timeline
+from asmevo.timing.tinygrad_profile import is_profile, thread_traces
 from asmevo.timing.traces import TracedWave, most_together
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a file holds: rows of a thread trace's statistics, counters, or the bytes of a raw thread trace."""
+    """What a file holds: rows of a thread trace's statistics, counters, or the bytes of raw thread traces."""
 
     file: str
     trace: tuple[TraceRow, ...] = ()
     counters: tuple[CounterRow, ...] = ()
-    raw: bytes = b""
+    raw: tuple[bytes, ...] = ()
 
 
 def read_profile(path: str | Path) -> Profile:
@@ -47,8 +49,13 @@ def read_profile(path: str | Path) -> Profile:
         data = Path(path).read_bytes()
     except OSError as error:
         raise ProfileError(file, f"cannot be read ({error.strerror or error})") from None
+    if is_profile(data):
+        try:
+            return Profile(file, raw=thread_traces(data))
+        except ValueError as error:
+            raise ProfileError(file, str(error)) from None
     if looks_like_thread_trace(data):
-        return Profile(file, raw=data)
+        return Profile(file, raw=(data,))
     trace, counters = read_csv(file, data)
     return Profile(file, trace, counters)
 
@@ -56,7 +63,7 @@ def read_profile(path: str | Path) -> Profile:
 def costs_of(profile: Profile, kernel: Kernel) -> dict[int, Cost]:
     """The cost of each instruction (by id). Raises ProfileError and ThreadTraceError when it is of other code."""
     if profile.raw:
-        return _costs_of_waves(kernel, _waves(profile, kernel))
+        return _costs_of_waves(kernel, chain.from_iterable(_captures(profile, kernel)))
     if not profile.trace:
         words = "has counters only; to know instructions, thread-trace statistics or a raw thread trace are needed"
         raise ProfileError(profile.file, words)
@@ -78,7 +85,7 @@ def executions(kernel: Kernel, costs: Mapping[int, Cost]) -> dict[int, int]:
 def seen_latencies(profile: Profile, kernel: Kernel) -> dict[str, Distribution]:
     """Cycles from load to data by latency class, over loads whose wait stalled; none for counters."""
     if profile.raw:
-        return memory_times(kernel, _waves(profile, kernel))
+        return memory_times(kernel, chain.from_iterable(_captures(profile, kernel)))
     if not profile.trace:
         return {}
     rows = {instruction.id: row for instruction, row in _rows_of(profile, kernel) if row.hits}
@@ -87,12 +94,21 @@ def seen_latencies(profile: Profile, kernel: Kernel) -> dict[str, Distribution]:
 
 def seen_waves(profile: Profile, kernel: Kernel) -> int | None:
     """The most waves of the kernel that a raw trace shows on its SIMD at one time; None for other profiles."""
-    return most_together(_waves(profile, kernel)) if profile.raw else None
+    return max(map(most_together, _captures(profile, kernel))) if profile.raw else None
 
 
 @lru_cache(maxsize=4)
-def _waves(profile: Profile, kernel: Kernel) -> tuple[TracedWave, ...]:
-    return read_thread_trace(profile.file, profile.raw, kernel)
+def _captures(profile: Profile, kernel: Kernel) -> tuple[tuple[TracedWave, ...], ...]:
+    """The waves of each raw trace that the kernel ran in. Raises the last error if it ran in none."""
+    found, error = [], None
+    for raw in profile.raw:
+        try:
+            found.append(read_thread_trace(profile.file, raw, kernel))
+        except ThreadTraceError as refused:
+            error = refused
+    if not found and error is not None:
+        raise error
+    return tuple(found)
 
 
 def counters_of(profile: Profile, kernel: Kernel) -> dict[str, float]:

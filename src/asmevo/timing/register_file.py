@@ -14,6 +14,7 @@ the rest within a cycle or two. Time is in cycles.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
@@ -77,20 +78,19 @@ class RegisterFile:
     """
 
     __slots__ = (
-        *("_ahead", "_ahead_cycles", "_banks", "_busy", "_cached", "_executed", "_fill", "_gathered", "_ports"),
-        *("_to_execute", "_to_gather", "_turn", "_used", "_write"),
+        *("_ahead_cycles", "_busy", "_cached", "_executed", "_fill", "_gathered", "_ports"),
+        *("_to_execute", "_to_gather", "_used", "_write"),
     )
 
     def __init__(self, facts: RegisterFileFacts) -> None:
-        self._banks, self._ports, self._fill = facts.banks, facts.read_ports, facts.cache_fill
+        self._ports, self._fill = facts.read_ports, facts.cache_fill
         self._to_gather, self._to_execute = facts.issue_to_gather, facts.gather_to_execute
         self._write = facts.write_after_execute
         self._busy = [[0] * _CYCLES for _ in range(facts.banks)]
         self._cached = [-1] * (facts.banks * _CACHED_POSITIONS)
         self._used = [0] * (facts.banks * _CACHED_POSITIONS)
-        self._ahead, self._ahead_cycles = facts.ahead, facts.ahead_cycles
-        self._executed = [-(1 << 30)] * facts.ahead
-        self._turn = 0
+        self._ahead_cycles = facts.ahead_cycles
+        self._executed = deque([-(1 << 30)] * facts.ahead, maxlen=facts.ahead)
         self._gathered = -(1 << 30)
 
     def gather(self, wave: int, operands: Operands, results: Results, issue: int, earliest: int) -> int:
@@ -99,14 +99,15 @@ class RegisterFile:
         Returns the cycle in which it executes.
         """
         busy, cached, first = self._busy, self._cached, wave << _REGISTER_BITS
+        executed = self._executed
         if operands:
             used, ports, fill = self._used, self._ports, self._fill
-            start, oldest = issue + self._to_gather, self._executed[self._turn] - self._ahead_cycles
+            start, oldest = issue + self._to_gather, executed[0] - self._ahead_cycles
             if self._gathered > start:
                 start = self._gathered
             if oldest > start:
                 start = oldest
-            done = start
+            done, stamp, place = start, start << _COUNT_BITS, start & _MASK
             for bank, cache, unit in operands:
                 if cache >= 0:
                     last = used[cache]
@@ -115,17 +116,16 @@ class RegisterFile:
                         cached[cache] = first + unit
                     elif last + fill <= start:
                         continue
-                ring, cycle = busy[bank], start
-                while (taken := ring[cycle & _MASK] - (cycle << _COUNT_BITS)) >= ports:
-                    cycle += 1
-                ring[cycle & _MASK] = (cycle << _COUNT_BITS) + (taken + 1 if taken > 0 else 1)
-                if cycle > done:
-                    done = cycle
+                ring = busy[bank]
+                taken = ring[place] - stamp
+                if taken < ports:
+                    ring[place] = stamp + (taken + 1 if taken > 0 else 1)
+                else:
+                    done = max(done, self._next_free(ring, start + 1))
             self._gathered = done
             if done + self._to_execute > earliest:
                 earliest = done + self._to_execute
-        self._executed[self._turn] = earliest
-        self._turn = (self._turn + 1) % self._ahead
+        executed.append(earliest)
         cycle = earliest + self._write
         stamp, place = cycle << _COUNT_BITS, cycle & _MASK
         for bank, cache, unit in results:
@@ -136,3 +136,10 @@ class RegisterFile:
             if cached[cache + 1] == first + unit:
                 cached[cache + 1] = -1
         return earliest
+
+    def _next_free(self, ring: list[int], cycle: int) -> int:
+        """Takes a port in the first cycle from `cycle` on that has one."""
+        while (taken := ring[cycle & _MASK] - (cycle << _COUNT_BITS)) >= self._ports:
+            cycle += 1
+        ring[cycle & _MASK] = (cycle << _COUNT_BITS) + (taken + 1 if taken > 0 else 1)
+        return cycle

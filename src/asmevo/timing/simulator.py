@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from asmevo.timing.barriers import Barriers
 from asmevo.timing.instruction_class import Port
 from asmevo.timing.machine import Cause, Machine, Queue, Stream
 from asmevo.timing.operand_pipe import OperandPipe
@@ -148,9 +149,6 @@ class Simulator:
         if routes is not None:
             for wave, stretch in zip(self.waves, routes, strict=True):
                 wave.stretch = wave.last_stretch = stretch
-        self._group_size = [0] * (waves // group_size + 1)
-        for wave in self.waves:
-            self._group_size[wave.group] += 1
         self._port_free = [_LONG_AGO] * _PORTS
         self._port_owner: list[int] = [-1] * _PORTS
         self._in_line: list[list[int]] = [[] for _ in range(_PORTS + 1)]
@@ -162,8 +160,7 @@ class Simulator:
         self._stream_last = [_LONG_AGO] * len(Stream)
         self._queues: list[list[tuple[int, Cause | None, int]]] = [[] for _ in Stream]
         self._pipe = OperandPipe(machine.operand_pipe) if machine.operand_pipe else None
-        self._arrived: dict[tuple[int, int], tuple[int, int]] = {}
-        self._parked: dict[tuple[int, int], list[Wave]] = {}
+        self._barriers = Barriers(wave.group for wave in self.waves)
         self._ready: list[tuple[int, int]] = []
         facts = machine.register_file
         self._registers = RegisterFile(facts) if facts is not None else None
@@ -200,7 +197,10 @@ class Simulator:
         Returns whether the wave itself goes on.
         """
         step, ready = wave.steps[wave.place], self._ready
-        own = self._earliest(wave, step)
+        if step.held or step.entry or wave.given is not None:
+            own = self._earliest(wave, step)
+        else:
+            own = wave.next, wave.next_cause, wave.last_slot
         shared = None if step.unlimited else self._contended(step, own[0])
         time = own[0] if shared is None else shared[0]
         if time > key and ready and ready[0] < (time, wave.number):
@@ -451,34 +451,30 @@ class Simulator:
         """Counts a wave at its workgroup's barrier, and lets those that wait go when all are there."""
         if step.barrier == "wait":
             return
-        assert step.barrier_gap is not None
-        key = (wave.group, wave.barriers)
+        barrier = wave.barriers
         wave.barriers += 1
-        count, last = self._arrived.get(key, (0, _LONG_AGO))
-        self._arrived[key] = (count + 1, max(last, time))
-        if count + 1 == self._group_size[wave.group]:
-            for other in self._parked.pop(key, []):
-                self._release(other, key, step)
-                heapq.heappush(self._ready, (other.next, other.number))
+        for number in self._barriers.arrive(wave.group, barrier, time):
+            other = self.waves[number]
+            self._release(other, self._barriers.complete(wave.group, barrier), step)
+            heapq.heappush(self._ready, (other.next, number))
 
     def _may_go(self, wave: Wave, step: Step) -> bool:
         """Whether a wave need not wait at the barrier that it has just come to; if it must it is parked."""
-        if step.barrier not in ("wait", "both"):
+        if step.barrier == "signal" or wave.barriers == 0:
             return True
-        key = (wave.group, wave.barriers - 1)
-        if wave.barriers == 0:
-            return True
-        if self._arrived.get(key, (0, 0))[0] >= self._group_size[wave.group]:
-            self._release(wave, key, step)
-            return True
-        self._parked.setdefault(key, []).append(wave)
-        return False
+        last = self._barriers.complete(wave.group, wave.barriers - 1)
+        if last is None:
+            self._barriers.park(wave.group, wave.barriers - 1, wave.number)
+            return False
+        self._release(wave, last, step)
+        return True
 
-    def _release(self, wave: Wave, key: tuple[int, int], step: Step) -> None:
+    def _release(self, wave: Wave, last: int | None, step: Step) -> None:
+        """Lets a wave go on behind a barrier whose last wave arrived at `last`."""
         assert step.barrier_gap is not None
-        freed = self._arrived[key][1] + step.barrier_gap.cycles
-        if freed > wave.next and wave.given is None:
-            wave.next, wave.next_cause = freed, step.barrier_gap.cause
+        assert last is not None
+        if last + step.barrier_gap.cycles > wave.next and wave.given is None:
+            wave.next, wave.next_cause = last + step.barrier_gap.cycles, step.barrier_gap.cause
 
 
 def _add(wave: Wave, key: StallKey, cycles: int) -> None:

@@ -115,7 +115,8 @@ class Line:
 @lru_cache(maxsize=1 << 12)
 def parse_line(text: str, wave_size: int) -> Line:
     """Reads one instruction for waves of so many lanes. Raises PatternError."""
-    words = _for_wave(" ".join(text.split()), wave_size)
+    text = " ".join(text.split())
+    words = _for_wave(text, wave_size)
     head, _, rest = words.partition(" ")
     mnemonics = tuple(head.split("|"))
     for mnemonic in mnemonics:

@@ -186,8 +186,8 @@ def _check(entry: TemplateEntry, wave_size: int) -> None:
     for name in entry.examples:
         if name not in numbers:
             raise ValueError(f"examples: n${name} is not in `replaces`")
-    for pair in entry.instead.items():
-        parsed((f"v_nop {pair[0]}, {pair[1]}",), wave_size)
+    for was, now in entry.instead.items():
+        _check_instead(was, now, known, before)
 
 
 def _check_condition(text: str, known: dict[str, Slot], numbers: set[str]) -> None:
@@ -200,3 +200,18 @@ def _check_condition(text: str, known: dict[str, Slot], numbers: set[str]) -> No
         raise ValueError(f"`{text}` names {', '.join(unknown)}, which `replaces` does not")
     if wrong := sorted((condition.names - asked) - numbers):
         raise ValueError(f"`{text}` computes with {', '.join(wrong)}, which is no number")
+
+
+def _check_instead(was: str, now: str, known: dict[str, Slot], before: tuple[Line, ...]) -> None:
+    """The pattern writes the register, or has the number, that readers read no more; and it names what they read."""
+    operands = parse_line(f"v_nop {was}, {now}", _WAVE_SIZES[0]).operands
+    if len(operands) != 2 or len(before) != 1:
+        raise ValueError("`instead` has one operand on each side, and `replaces` one instruction")
+    first, second = operands
+    written = before[0].operands[0].name
+    if first.name not in known or not (first.is_number or (first.kind in ("v", "s") and first.name == written)):
+        raise ValueError(f"instead: {was} is neither the result nor a number of `replaces`")
+    if second.name and second.name not in known:
+        raise ValueError(f"instead: {now} is not in `replaces`")
+    if first.is_number and second.name != written:
+        raise ValueError(f"instead: {now} is not what `replaces` writes")

@@ -1,7 +1,7 @@
 """The template library as a proposer: every place in the hot blocks where a rule fits.
 
-First each application by itself, those first that the cycle model likes best, then all together that the gates
-did not refuse and that do not get in each other's way. Templates that hold only under a looser floating-point policy
+First each application by itself, those first that the cycle model likes best, then all together that the gates did not
+refuse, that the model does not call slower and that do not get in each other's way. Templates that hold only under a looser floating-point policy
 than the search's are left out, and so is what puts in instructions that a switch of the constraint set forbids.
 """
 
@@ -42,11 +42,13 @@ class Site:
 class Templates:
     """See the module. `templates` are the library's by default; `policy` is what the gates take for equal."""
 
-    name = "templates"
-
     def __init__(
-        self, policy: FloatPolicy = FloatPolicy.EXACT, templates: tuple[Template, ...] | None = None
+        self,
+        policy: FloatPolicy = FloatPolicy.EXACT,
+        templates: tuple[Template, ...] | None = None,
+        name: str = "templates",
     ) -> None:
+        self.name = name
         self.policy = policy
         self.templates = built_in_templates() if templates is None else templates
 
@@ -66,7 +68,8 @@ class Templates:
         for _, number, _, script in rated[:_MOST_ALONE]:
             if (yield script) is False:
                 refused.add(number)
-        kept = [site for _, number, site, _ in rated if number not in refused]
+        now = facts.cost(facts.kernel)
+        kept = [site for cost, number, site, _ in rated if number not in refused and cost <= now]
         script, chosen = together(facts, kept, self.name)
         if len(chosen) > 1:
             yield script

@@ -1,0 +1,123 @@
+"""Issue times of single instructions, worked out by hand from issue traces of silicon.
+
+Each test says where its numbers come from: a rule counted over all traces, or a passage of one trace. Times are cycles
+from the first issue of a wave.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from timing_kernels import Build
+
+from asmevo.timing import estimate
+from asmevo.timing.scenarios import machine_for
+from asmevo.timing.schedule import Step, schedule
+from asmevo.timing.simulator import Bound, Simulator, Wave
+
+
+def issues(kernel_of: Build, gpu: str, text: str, waves: int = 1) -> list[list[int]]:
+    """For each wave the cycles in which the lines of `text` issue, s_endpgm behind them left out."""
+    found: list[list[int]] = [[] for _ in range(waves)]
+
+    def note(wave: Wave, _step: Step, time: int, _own: Bound, _shared: Bound | None) -> None:
+        found[wave.number].append(time)
+
+    estimate(kernel_of(gpu, f"{text}\ns_endpgm"), waves=waves, observe=note)
+    return [[time - times[0] for time in times[:-1]] for times in found]
+
+
+def gaps(kernel_of: Build, gpu: str, text: str) -> list[int]:
+    (times,) = issues(kernel_of, gpu, text)
+    return [later - time for time, later in pairwise(times)]
+
+
+@pytest.mark.parametrize("gpu", ["gfx1100", "gfx1200"])
+def test_a_full_vector_queue_lets_go_three_after_the_twelfth_last_executes(kernel_of: Build, gpu: str) -> None:
+    """A chain executes every 5 cycles, the first 9 after its issue (8, and one for a wave's first).
+
+    Rule: issue >= execute(12th previous) + 3, hit by 2,322 of 2,322 stopped issues of the gfx1100 matrix product.
+    """
+    (times,) = issues(kernel_of, gpu, "v_add_f32 v0, v0, v1\n" * 20)
+    executes = [9 + 5 * number for number in range(20)]
+    assert times[:12] == list(range(12))
+    assert times[12:] == [execute + 3 for execute in executes[: 20 - 12]]
+
+
+def wmma(number: int) -> str:
+    start = 8 * number
+    return f"v_wmma_f32_16x16x16_f16 v[{start}:{start + 7}], v[200:203], v[204:207], v[{start}:{start + 7}]"
+
+
+def test_eight_matrix_operations_are_in_flight(kernel_of: Build) -> None:
+    """gfx1201 custom_handwritten: the ninth issues one cycle before the first ends, and so on, 16 apart.
+
+    The first of a wave ends 25 after its issue (issued at 3, execute packet at 28). What stands behind the one that
+    took the last place, of any kind, goes on when the next place is free: the s_add 16 behind the tenth.
+    """
+    text = "\n".join([*(wmma(number) for number in range(10)), "s_add_co_u32 s1, s1, -1"])
+    (times,) = issues(kernel_of, "gfx1201", text)
+    assert times[:8] == list(range(8))
+    ends = [25 + 16 * number for number in range(10)]
+    assert times[8:] == [ends[0] - 1, ends[1] - 1, ends[2] - 1]
+
+
+def test_the_queue_is_shared_by_the_waves(kernel_of: Build) -> None:
+    """Same passage: when the first wave has filled the queue, the other's vector instruction waits as well."""
+    text = "\n".join(wmma(number) for number in range(10))
+    first, second = issues(kernel_of, "gfx1201", text, waves=2)
+    assert first[9] - first[8] == 16
+    assert second[-1] - second[0] > 9 * 16 - 24
+
+
+@pytest.mark.parametrize(("gpu", "prefix"), [("gfx1100", "v_lshlrev_b64"), ("gfx1201", "v_lshlrev_b64_e32")])
+def test_what_a_transcendental_holds(kernel_of: Build, gpu: str, prefix: str) -> None:
+    """TRANS -> VALU 1 (24 of 24), TRANS -> TRANS 4 (170 of 184), TRANS -> VALU64_16 and VALU_DP 4 (18 of 24)."""
+    trans = "v_rcp_f32 v10, v11"
+    assert gaps(kernel_of, gpu, f"{trans}\nv_add_f32 v1, v2, v3") == [1]
+    assert gaps(kernel_of, gpu, f"{trans}\nv_rcp_f32 v12, v13") == [4]
+    assert gaps(kernel_of, gpu, f"{trans}\n{prefix} v[20:21], 2, v[22:23]") == [4]
+    assert gaps(kernel_of, gpu, f"{trans}\nv_add_f64 v[20:21], v[22:23], v[24:25]") == [4]
+
+
+def test_a_vector_instruction_with_a_thrown_away_scalar_result_waits_for_scalar_ones(kernel_of: Build) -> None:
+    """gfx1201 custom_handwritten: s_mul_i32 issued at 23 executes at 28 for two cycles, v_mad_co_u64_u32 with null
+    issues at 34; the other vector instructions do not wait.
+    """
+    with_null = "s_mul_i32 s4, s12, 32\nv_mad_co_u64_u32 v[40:41], null, v12, v13, v[14:15]"
+    executes = 4  # an SGPR from the register file
+    assert gaps(kernel_of, "gfx1201", with_null) == [executes + 1 + 5]
+    assert gaps(kernel_of, "gfx1201", "s_mul_i32 s4, s12, 32\nv_mul_f32 v40, v12, v13") == [1]
+
+
+def test_vector_memory_issues_when_the_lds_before_it_is_through(kernel_of: Build) -> None:
+    """discover_ops: 7 after ds_xor_rtn_b64 executes on gfx1100, 6 on gfx1201 (20 of 20); it sends 3 registers.
+
+    An LDS instruction executes 3 after its issue at the earliest.
+    """
+    text = "ds_xor_rtn_b64 v[32:33], v0, v[48:49]\nglobal_load_b32 v34, v1, s[2:3]"
+    assert gaps(kernel_of, "gfx1100", text) == [3 + 7]
+    assert gaps(kernel_of, "gfx1201", text) == [3 + 6]
+
+
+def test_waves_that_do_nothing_stop_nobody(kernel_of: Build) -> None:
+    """custom_wave_sync: up to 13 waves' s_nop in one cycle; while some waves sleep, others issue."""
+    text = "\n".join(["s_nop 0"] * 8)
+    alone, *others = issues(kernel_of, "gfx1100", text, waves=4)
+    assert all(times == alone for times in others)
+    sleeping = issues(kernel_of, "gfx1100", f"s_sleep 8\n{text}", waves=4)
+    assert all(times == sleeping[0] for times in sleeping[1:])
+
+
+def test_vector_instructions_that_exec_passes_over_leave_as_immediates(kernel_of: Build) -> None:
+    """VALU -> skipped 3 (32 of 44), skipped -> skipped 1 (6,105 of 6,310, 64-bit too), skipped -> VALU 1 (40 of 44)."""
+    lines = ["v_add_f32 v0, v1, v2", "v_add_f64 v[4:5], v[6:7], v[8:9]", "v_mul_f32 v3, v1, v2", "v_mov_b32 v9, 0"]
+    kernel = kernel_of("gfx1100", "\n".join([*lines, "s_endpgm"]))
+    machine = machine_for(kernel.target, 32, "l2")
+    code = kernel.instructions
+    steps = schedule(machine, [(code, [False] * len(code), False)], skipped={1, 2})[0]
+    simulator = Simulator(machine, [(steps, False, 1)], 1, 1, 0)
+    simulator.run()
+    times = simulator.waves[0].issued
+    assert [later - time for time, later in pairwise(times[:4])] == [3, 1, 1]
