@@ -96,6 +96,7 @@ def test_a_raw_thread_trace_gives_iterations_and_latencies(captured: tuple[str, 
     text = runner.invoke(app, ["estimate", kernel, "--profile", raw]).output
     assert "measured vmem_load: " in text
     assert "16 iterations" in text
+    assert "with 2 waves a SIMD (memory: as profiled)" in text
 
 
 def test_a_thread_trace_of_another_kernel_is_refused(matmul: str, captured: tuple[str, str]) -> None:

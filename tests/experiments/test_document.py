@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
+from chart import chart
 from conclusions import beside_published, model_errors, registers, summary, verification
 from document import files
 from rows import Result, results, spread
@@ -71,3 +73,15 @@ def test_errors_of_the_model_are_found_in_the_validation() -> None:
 def test_document_and_charts_are_what_the_results_give() -> None:
     for path, words in files(results()).items():
         assert path.read_text() == words, f"{path.name} is stale: python experiments/document.py writes it"
+
+
+def test_a_chart_is_xml_with_a_mark_for_each_agent_and_stage() -> None:
+    root = ElementTree.fromstring(chart("fused_mlp", [_result()]))
+    titles = [element.text for element in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert titles == [
+        "default, pre on gfx1100: +0.0%",
+        "random, pre on gfx1100: +80.0%",
+        "min_pressure, pre on gfx1100: -20.0%",
+        "steady, post on gfx1100: -5.0%",
+        "steady, both on gfx1100: +5.0%",
+    ]

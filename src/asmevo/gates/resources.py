@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from asmevo.analysis.control_flow import ControlFlow, Exit
 from asmevo.analysis.dependence import renumbered_places
 from asmevo.checks.resources import check_resources
 from asmevo.gates.findings_gate import FindingsGate
@@ -23,10 +24,10 @@ _UNSEEN = {
     "unknown": "nobody knows what it uses",
     "unlisted_def": "nobody knows what it writes",
     "call": "what it calls may need more registers",
-    "return": "the code behind it may need more registers",
     "indexed_def": "its register is known at run time only",
     "indexed_use": "its register is known at run time only",
 }
+_SEEN_EXITS = (None, Exit.ENDS)
 
 
 class ResourcesGate:
@@ -59,7 +60,10 @@ class ResourcesGate:
 
 def _bound(kernel: Kernel) -> Iterator[tuple[Instruction, str]]:
     """Instructions because of which a kernel may use registers that it does not name, and why."""
+    exits = ControlFlow(kernel).exits
     for block in kernel.blocks:
+        if exits[block.index] not in _SEEN_EXITS and block.instructions:
+            yield block.instructions[-1], "the code behind it may need more registers"
         renumbered = renumbered_places(block.instructions)
         for place, instruction in enumerate(block.instructions):
             flag = next((flag for flag in _UNSEEN if flag in instruction.flags), None)

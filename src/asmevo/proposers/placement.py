@@ -21,7 +21,7 @@ result is a proposal: the gates analyse it independently.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -82,7 +82,7 @@ def _clause_length(instruction: Instruction) -> int:
     return clause_length(instruction) if instruction.mnemonic == "s_clause" else 0
 
 
-def _clause_heads(order: Sequence[Instruction]) -> dict[int, int]:
+def clause_heads(order: Sequence[Instruction]) -> dict[int, int]:
     """For each member of a clause (by identity) the `s_clause` in front of which its waits and no-ops go."""
     heads: dict[int, int] = {}
     for place, instruction in enumerate(order):
@@ -151,7 +151,7 @@ class Placement:
     def _with_waits(self, order: Sequence[Instruction]) -> list[Instruction]:
         walk = self.facts.waits.walk(self.block.index)
         placed: list[Instruction] = []
-        heads = _clause_heads(order)
+        heads = clause_heads(order)
         for place, instruction in enumerate(order):
             needed = self._needed(walk, instruction)
             for member in order[place + 1 : place + 1 + _clause_length(instruction)]:
@@ -174,16 +174,7 @@ class Placement:
             walk.step(wait, effect_of(wait.decoded, self.target))
 
     def _needed(self, walk: Walk, instruction: Instruction) -> dict[str, int]:
-        """The largest counter values that make an instruction safe in the walk's state."""
-        effect = effect_of(instruction.decoded, self.target)
-        needed: dict[str, int] = {}
-        for lane, age, _ in walk.conflicts(effect):
-            _keep_lower(needed, self._limit(walk, lane, age))
-        if effect.orders:
-            allowed = self._points.get(instruction.id, frozenset())
-            for lane, age in walk.strangers(effect.orders, allowed):
-                _keep_lower(needed, self._limit(walk, lane, age))
-        return needed
+        return needed_in_front(walk, instruction, self._points, self.target)
 
     def _needed_at_exit(self, walk: Walk) -> dict[str, int]:
         """Waits that leave nothing under way, or younger, that was not so in the parent."""
@@ -195,13 +186,9 @@ class Placement:
             for age, mask in enumerate(masks):
                 seen |= before[age] if age < len(before) else 0
                 if mask & ~seen:
-                    _keep_lower(needed, self._limit(walk, lane, age))
+                    _keep_lower(needed, _limit(walk, lane, age))
                     break
         return needed
-
-    def _limit(self, walk: Walk, lane: int, age: int) -> dict[str, int]:
-        facts = walk.lanes[lane]
-        return {facts.counter: age if facts.in_order else 0}
 
     # --- hazards and hints ----------------------------------------------------------------------------
 
@@ -220,7 +207,7 @@ class Placement:
         Consumers are served from the top: what is put before one lets time pass for those behind it, too.
         """
         place_of = {id(instruction): place for place, instruction in enumerate(placed)}
-        heads = _clause_heads(placed)
+        heads = clause_heads(placed)
         states: dict[int, int] = {}
         mends: dict[int, set[str]] = {}
         for violation in self._violations(placed):
@@ -291,6 +278,28 @@ class Placement:
                 named.append(Instruction(next_id, instruction.decoded))
                 next_id += 1
         return named
+
+
+def needed_in_front(
+    walk: Walk, instruction: Instruction, allowed: Mapping[int, frozenset[int]], target: Target
+) -> dict[str, int]:
+    """The largest counter values that make an instruction safe in the walk's state.
+
+    `allowed`: by point of memory order, the accesses (ids) that may be under way there.
+    """
+    effect = effect_of(instruction.decoded, target)
+    needed: dict[str, int] = {}
+    for lane, age, _ in walk.conflicts(effect):
+        _keep_lower(needed, _limit(walk, lane, age))
+    if effect.orders:
+        for lane, age in walk.strangers(effect.orders, allowed.get(instruction.id, frozenset())):
+            _keep_lower(needed, _limit(walk, lane, age))
+    return needed
+
+
+def _limit(walk: Walk, lane: int, age: int) -> dict[str, int]:
+    facts = walk.lanes[lane]
+    return {facts.counter: age if facts.in_order else 0}
 
 
 def _lies_between(start: int, place: int, goal: int) -> bool:

@@ -7,6 +7,8 @@ Each idea is one small script:
     sink    a wait to right in front of the first instruction of its block that relies on it
     merge   two waits side by side into one
     nop     an `s_nop` shortened or dropped whose wait states no hazard asks for
+    spread  a wait taken out and put where it is used, in other blocks too, as counted waits (`wait_spreading`)
+    hoist   a wait of a loop put in front of the loop
 
 The wait-counter
 analysis says what is needed (`wait_requirements`), the hazard analysis what a no-op is for (`nop_slack`).
@@ -16,17 +18,20 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from asmevo.analysis.events import effect_of
 from asmevo.analysis.hazards import nop_slack
 from asmevo.analysis.wait_needs import WaitNeed, wait_requirements
-from asmevo.program.edit import Delete, EditScript, Insert, Move, Replace
+from asmevo.program.edit import Delete, EditScript, Insert, Move, Replace, script_between
 from asmevo.program.instruction import Instruction
 from asmevo.program.instruction_text import encode_text
 from asmevo.program.kernel import Kernel
 from asmevo.proposers.placement import wait_texts
 from asmevo.proposers.proposer import Facts
+from asmevo.proposers.wait_spreading import hoisted, spread
+
+_WAITS_SPREAD = 24
 
 AnyEdit = Delete | Insert | Move | Replace
 
@@ -49,9 +54,18 @@ class WaitRelaxer:
         kernel = facts.kernel
         waits = _grouped(facts)
         for edits, words in (*_weakened(kernel, waits), *_merged(facts), *_sunk(kernel, waits), *_nops(facts)):
-            yield EditScript(
-                base=kernel.hash, kernel=kernel.name, edits=tuple(edits), origin=f"{self.name}: {words}"
-            )
+            yield EditScript(base=kernel.hash, kernel=kernel.name, edits=tuple(edits), origin=f"{self.name}: {words}")
+        hot = _hot_waits(facts)
+        for blocks, words in (*spread(facts, hot), *hoisted(facts, hot)):
+            yield script_between(kernel, blocks, f"{self.name}: {words}")
+
+
+def _hot_waits(facts: Facts) -> list[Instruction]:
+    """Counter waits of the hottest blocks."""
+    kernel = facts.kernel
+    code = (instruction for block in facts.hot_blocks for instruction in kernel.blocks[block].instructions)
+    waits = (instruction for instruction in code if effect_of(instruction.decoded, kernel.target).waits)
+    return list(islice(waits, _WAITS_SPREAD))
 
 
 def _grouped(facts: Facts) -> list[_Wait]:

@@ -14,7 +14,7 @@ effects, control instructions and the branch's decision are equal, and the versi
 before does not, then by induction over the path each run of one version is matched by one of the other.
 
 Lanes. A vector register that is live in lanes of EXEC only (`Liveness`: in `current`, not in `others`) is compared by
-what those lanes hold, if it was last written under the EXEC that is there at the end of the block. That another lane
+what those lanes hold, if all lanes of the EXEC at the end of the block were written last. That another lane
 holds something else then does not matter: nobody reads it before it is written, as each version's liveness says.
 
 Refused: code from which control leaves for places not seen, and registers that are renumbered at run time.
@@ -36,7 +36,6 @@ Item = tuple[int, int]
 
 _ALWAYS = EXEC_MASK | MODE_MASK
 _SEEN = (None, Exit.ENDS)
-_ELSEWHERE = frozenset({"call", "return"})
 
 
 @dataclass(slots=True)
@@ -63,9 +62,8 @@ class Correspondence:
 
     def proves(self) -> bool:
         """Whether both versions were shown to do the same."""
-        seen_exits = all(self.flow.exits[block] in _SEEN for block in self.flow.reachable)
-        goes_elsewhere = any(_ELSEWHERE & instruction.flags for instruction in self.kernels[0].instructions)
-        if not seen_exits or goes_elsewhere:
+        calls = any("call" in instruction.flags for instruction in self.kernels[0].instructions)
+        if calls or any(self.flow.exits[block] not in _SEEN for block in self.flow.reachable):
             return False
         while self._waiting:
             block = self._waiting.popleft()
@@ -121,7 +119,7 @@ class Correspondence:
             return outcome.register(unit)
         others = self.liveness[side].state_in(successor).others
         low, high = (outcome.register(each) for each in NAMED_SPANS["exec"].units)
-        enabled_only = not others >> unit & 1 and last[0] == (low, high)
+        enabled_only = not others >> unit & 1 and self.values.is_within((low, high), last[0])
         return last[1] if enabled_only else outcome.register(unit)
 
 

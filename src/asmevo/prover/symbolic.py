@@ -12,7 +12,8 @@ Lanes. A vector instruction writes the lanes that EXEC switches on and keeps the
 register has two values: `enabled`, what is in the lanes of the EXEC under which it was last written, and
 `whole`, which is `enabled` merged into the old whole value under that EXEC. An instruction that works lane
 by lane under the very same EXEC value sees only `enabled`; that is what lets a register be renamed although
-its old contents differ. Instructions that look across lanes, and any under another EXEC, see `whole`.
+its old contents differ. So does one under an EXEC that was narrowed since: all its lanes were written. Instructions that
+look across lanes, and any under another EXEC, see `whole`.
 What ignores EXEC (matrix instructions) writes all lanes.
 
 Memory is one value a space. A store, atomic, barrier or message makes a new state from the old one, the
@@ -43,7 +44,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from asmevo.analysis.dependence import renumbered_places
-from asmevo.analysis.liveness import ignores_exec, reads_across_lanes
+from asmevo.analysis.liveness import ExecChange, exec_change, ignores_exec, reads_across_lanes
 from asmevo.analysis.memory import SPACES, MemoryEffect, MemoryKind, memory_effect
 from asmevo.program.copying import copies, is_copy
 from asmevo.program.decode import shape_of
@@ -73,7 +74,8 @@ class Step:
     """What symbolic execution needs of one encoding, computed once.
 
     `lane_inputs` are the vector units among `inputs` that are looked at in enabled lanes only; `merges`
-    says whether vector results leave other lanes alone, `copies` that the results are the first inputs.
+    says whether vector results leave other lanes alone, `copies` that the results are the first inputs, `narrows` that
+    EXEC is a subset of what it was.
     """
 
     shape: str
@@ -83,6 +85,7 @@ class Step:
     vector_outputs: frozenset[int]
     merges: bool
     copies: bool
+    narrows: bool
     silent: bool
     may_fault: bool
     effect: MemoryEffect
@@ -105,6 +108,7 @@ def step_of(decoded: Decoded) -> Step:
         vector_outputs=frozenset(u for u in outputs if VECTOR_MASK >> u & 1),
         merges=not ignores_exec(decoded),
         copies=is_copy(decoded),
+        narrows=exec_change(decoded, decoded.wave_size) is ExecChange.NARROWS,
         silent=decoded.mnemonic in _SILENT,
         may_fault=bool(effect.reads & _FAULTING),
         effect=effect,
@@ -140,6 +144,7 @@ def _half_step(decoded: Decoded, half: DualHalf) -> Step:
         vector_outputs=frozenset(outputs),
         merges=True,
         copies=copies(half.mnemonic, half.operands),
+        narrows=False,
         silent=False,
         may_fault=False,
         effect=memory_effect(decoded),
@@ -172,6 +177,7 @@ class Values:
         # Numbers below are the initial values of the register units and memory spaces.
         self._next = UNIT_COUNT + len(SPACES)
         self._merges: dict[int, tuple[tuple[int, int], int]] = {}
+        self._wider: dict[tuple[int, int], tuple[int, int]] = {}
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -184,6 +190,18 @@ class Values:
             self._next += results + 1
         return found
 
+    def narrow(self, mask: tuple[int, int], wider: tuple[int, int]) -> None:
+        """Notes that one EXEC is a subset of another."""
+        if mask != wider:
+            self._wider[mask] = wider
+
+    def is_within(self, mask: tuple[int, int], other: tuple[int, int]) -> bool:
+        """Whether all lanes of `mask` are known to be lanes of `other`."""
+        while mask != other:
+            if mask not in self._wider:
+                return False
+            mask = self._wider[mask]
+        return True
 
     def merged(self, mask: tuple[int, int], value: int, old: int) -> int:
         """`value` in the lanes of `mask`, `old` in the others; what lies under an equal mask never shows."""
@@ -244,7 +262,7 @@ def run_block(
 
 def _run_halves(steps: tuple[Step, Step], values: Values, outcome: Outcome) -> None:
     mask = (outcome.register(_EXEC_LO), outcome.register(_EXEC_HI))
-    seen = [_inputs(step, mask, outcome) for step in steps]
+    seen = [_inputs(step, mask, values, outcome) for step in steps]
     for step, inputs in zip(steps, seen, strict=True):
         first = values.number((step.shape, *inputs), len(step.outputs))
         _write_results(step, _results(step, first, inputs), mask, values, outcome)
@@ -263,7 +281,7 @@ def _run_step(instruction: Instruction, step: Step, values: Values, outcome: Out
     memory, number = outcome.memory, values.number
     mask = (outcome.register(_EXEC_LO), outcome.register(_EXEC_HI))
     shape = _shape(instruction, step)
-    inputs = _inputs(step, mask, outcome)
+    inputs = _inputs(step, mask, values, outcome)
     key: tuple[object, ...] = (shape, *inputs)
     if step.may_fault:
         outcome.loads[number(("load", *key), 0)] = instruction
@@ -273,6 +291,8 @@ def _run_step(instruction: Instruction, step: Step, values: Values, outcome: Out
         key += tuple([memory[space] for space in step.reads_spaces])
     first = number(key, len(step.outputs))
     _write_results(step, _results(step, first, inputs), mask, values, outcome)
+    if step.narrows:
+        values.narrow((outcome.register(_EXEC_LO), outcome.register(_EXEC_HI)), mask)
     if step.effect.ordered or step.writes_spaces:
         written = SPACES if step.effect.ordered else step.writes_spaces
         memory.update([(space, number((space, first), 0)) for space in written])
@@ -300,7 +320,7 @@ def _write_results(
         outcome.registers[unit] = value
 
 
-def _inputs(step: Step, mask: tuple[int, int], outcome: Outcome) -> list[int]:
+def _inputs(step: Step, mask: tuple[int, int], values: Values, outcome: Outcome) -> list[int]:
     """The value of each input as far as the instruction looks at it."""
     register, enabled = outcome.register, outcome.enabled
     found = []
@@ -308,7 +328,7 @@ def _inputs(step: Step, mask: tuple[int, int], outcome: Outcome) -> list[int]:
         value = register(unit)
         if unit in step.lane_inputs:
             last = enabled.get(unit)
-            if last is not None and last[0] == mask:
+            if last is not None and values.is_within(mask, last[0]):
                 value = last[1]
         found.append(value)
     return found

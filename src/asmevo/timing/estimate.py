@@ -24,7 +24,7 @@ from asmevo.timing.instruction_class import Port
 from asmevo.timing.limits import critical, next_limit
 from asmevo.timing.machine import Machine
 from asmevo.timing.path import ASSUMED_TRIP_COUNT, Stretch, TripCounts, path_of, trips_of
-from asmevo.timing.scenarios import Memory, machine_for, silicon_note
+from asmevo.timing.scenarios import Memory, machine_for, scenario_name, silicon_note
 from asmevo.timing.schedule import schedule
 from asmevo.timing.simulator import Observe, Pass, Simulator, StretchLog
 
@@ -230,7 +230,7 @@ class _Summary:
             target=self._kernel.target.name,
             waves=waves,
             occupancy=possible,
-            memory=memory if isinstance(memory, str) else "given",
+            memory=scenario_name(memory),
             cycles=total,
             cycles_per_wave=total / waves,
             loops=tuple(loops),

@@ -47,6 +47,13 @@ def ends(target: Target, memory: Memory) -> tuple[Memory, Memory] | None:
     return low, given | {kind: each.high for kind, each in spread.items()}
 
 
+def scenario_name(memory: Memory) -> str:
+    """A word for a scenario: its name, or where its cycles come from."""
+    if isinstance(memory, str):
+        return memory
+    return "as profiled" if any(isinstance(each, Distribution) for each in memory.values()) else "given"
+
+
 def machine_for(target: Target, wave_size: int, memory: Memory) -> Machine:
     """The shared machine of a target and scenario; distributions count by their median."""
     spread = latencies_of(target, memory)
