@@ -15,17 +15,17 @@ from typing import Any
 from chart import chart
 from conclusions import (
     LITTLE,
+    against_llvm,
+    bandwidth,
     beside_published,
     fusion_words,
     percent,
-    post_alone,
     registers,
-    stage_gain,
     summary,
     sureness,
     verification,
 )
-from rows import KERNELS, Result, Row, fusions, results
+from rows import KERNELS, Result, Row, fusions, model_errors, results
 
 DOCS = Path(__file__).parents[1] / "docs"
 DOCUMENT = DOCS / "scheduling_experiment.md"
@@ -65,6 +65,11 @@ NOT_MEASURED = """## What was not measured
 * Power, clocks, instruction-cache misses, and what other kernels on the device do.
 """
 
+BANDWIDTH = """Memory answers after a fixed time in the model. `attention_decode` reads each key and value once, so
+where they come from memory and not from a cache, its time is that of its bytes. Rows that are predicted below that floor differ
+only as long as the data is in a cache; from memory all of them would take the floor's time, whatever the order.
+"""
+
 COLUMNS = (
     "| agent | stage | changed | lines | VGPR | SGPR | spills | waves | waits | s_delay_alu | VOPD | cycles a wave |"
     " against default | alone | verified |"
@@ -80,14 +85,19 @@ def text(found: list[Result], chains: dict[str, dict[str, Any]]) -> str:
         "### Registers\n",
         _bullets([registers(result) for result in found]),
         "### Before allocation, the best agent of all\n",
-        _bullets([stage_gain(result, "pre") for result in found]),
-        "### After allocation\n",
-        _bullets([post_alone(result) for result in found]),
-        "### Both\n",
-        _bullets([stage_gain(result, "both") for result in found]),
+        _bullets([against_llvm(result, result.by_stage("pre")) for result in found]),
+        "### LLVM's own strategies, the best one\n",
+        _bullets([against_llvm(result, result.strategies) for result in found]),
+        "### After allocation, the best agent\n",
+        _bullets([against_llvm(result, result.by_stage("post")) for result in found]),
+        "### Both, the best agent\n",
+        _bullets([against_llvm(result, result.by_stage("both")) for result in found]),
         f"A change below {LITTLE:.0%} is called little.\n",
+        "## What the model cannot see: bandwidth\n",
+        BANDWIDTH,
+        _bullets([bandwidth(result) for result in found if result.kernel.startswith("attention")]),
         "## How sure one can be\n",
-        _bullets(sureness(found)),
+        _bullets(sureness(found, model_errors())),
         NOT_MEASURED,
     ]
     if chains:

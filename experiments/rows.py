@@ -49,7 +49,7 @@ class Row:
     @property
     def cycles_a_wave(self) -> float:
         """Cycles of the SIMD for each wave, with as many waves as fit: comparable between occupancies."""
-        return self.number("cycles") / self.number("waves")
+        return self.number("cycles")
 
     @property
     def spills(self) -> int:
@@ -139,3 +139,9 @@ def fusions() -> dict[str, dict[str, Any]]:
     """The fusion searches that were kept, by target."""
     files = sorted(RESULTS.glob("fusion.*.json"))
     return {file.stem.removeprefix("fusion."): json.loads(file.read_text()) for file in files}
+
+
+def model_errors() -> dict[str, list[float]]:
+    """What `measure.py` kept of the model's validation, by target."""
+    found: dict[str, list[float]] = json.loads((RESULTS / "model_errors.json").read_text())
+    return found

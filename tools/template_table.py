@@ -3,15 +3,17 @@
     python tools/template_table.py [--every N] [--first N] [--seconds S] [--keep FILE]
 
 Each launch of each target is one program. In its kernel every template of policy `exact` is looked for; of each the
-first few applications go through the gates by themselves, and then all that were not refused go through them together
-and run beside the original on the launch's data. Templates that need a looser policy are only counted. `--keep` names
-a JSON file with what is known already, so that the sweep can be made in parts; `--seconds` ends a part.
+first few applications go through the gates by themselves, and then all that were neither refused nor called slower by
+the cycle model go through them together and run beside the original on the launch's data. Templates that need a looser
+policy are only counted. `--keep` names a JSON file with what is known already, so that the sweep can be made in parts;
+`--seconds` ends a part.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import sys
 import time
@@ -24,11 +26,11 @@ sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "tests" / "program")
 
 from emulated_launches import all_pairs, launch, program_of  # noqa: E402
 
-from asmevo.gates import EmulationGate, Pipeline  # noqa: E402
+from asmevo.gates import EmulationGate, Pipeline, TimingGate  # noqa: E402
 from asmevo.program.candidate import Candidate  # noqa: E402
 from asmevo.program.edit import script_between  # noqa: E402
 from asmevo.proposers import Facts  # noqa: E402
-from asmevo.proposers.templates import Templates, built_in_templates, compiled  # noqa: E402
+from asmevo.proposers.templates import built_in_templates, compiled  # noqa: E402
 from asmevo.proposers.templates.proposer import sites, together, with_applications  # noqa: E402
 from asmevo.prover import FloatPolicy  # noqa: E402
 from asmevo.target import load_target  # noqa: E402
@@ -49,10 +51,10 @@ def examined(name: str, gpu: str) -> dict[str, Any]:
         "found": Counter(each.application.name for each in found),
         "instructions": len(kernel.instructions),
         "seconds": time.perf_counter() - started,
-        "judged": Counter(), "accepted": Counter(), "refused": [], "together": None,
+        "judged": Counter(), "accepted": Counter(), "gains": defaultdict(list), "refused": [], "together": None,
     }  # fmt: skip
     exact = [each for each in found if each.application.policy is FloatPolicy.EXACT]
-    pipeline = Pipeline(kernel) if exact else None
+    pipeline, timing = (Pipeline(kernel), TimingGate(kernel)) if exact else (None, None)
     kept = []
     for site in exact:
         own = site.application.name
@@ -64,22 +66,28 @@ def examined(name: str, gpu: str) -> dict[str, Any]:
             continue
         result["judged"][own] += 1
         assert pipeline is not None
+        assert timing is not None
         judgement = pipeline.judge(Candidate.make(kernel, script_between(kernel, blocks, own)))
         if judgement.accepted:
             result["accepted"][own] += 1
-            kept.append(site)
+            gain = 1.0 - timing.predict(judgement.candidate.kernel).cost
+            result["gains"][own].append(gain)
+            if gain >= 0.0:
+                kept.append(site)
         else:
             last = judgement.verdicts[-1]
             result["refused"].append([own, last.gate, last.reason])
     if kept:
         assert pipeline is not None
-        script, chosen = together(facts, kept, Templates.name)
+        script, chosen = together(facts, kept, "templates")
         candidate = Candidate.make(kernel, script)
         verdict = pipeline.judge(candidate).verdicts[-1]
         if verdict.accepted:
             verdict = EmulationGate(program, kernel, manifest).judge(candidate)
         counts = Counter(each.application.name for each in chosen)
-        result["together"] = [counts, verdict.gate, verdict.kind.value, verdict.reason]
+        assert timing is not None
+        gain = 1.0 - timing.predict(candidate.kernel).cost
+        result["together"] = [counts, verdict.gate, verdict.kind.value, verdict.reason, gain]
     return result
 
 
@@ -97,13 +105,18 @@ def fires_table(known: dict[str, dict[str, Any]]) -> str:
         accepted.update(each["accepted"])
         if each["together"] is not None and each["together"][1:3] == ["emulation", "accepted"]:
             emulated.update(each["together"][0])
+    gains: dict[str, list[float]] = defaultdict(list)
+    for each in known.values():
+        for name, some in each["gains"].items():
+            gains[name] += some
     policies = {each.name: each.entry.floating_point for each in built_in_templates()}
-    lines = [f"| template | policy | {' | '.join(targets)} | accepted of judged | emulated |"]
-    lines.append("|---|---|" + "---|" * len(targets) + "---|---|")
+    lines = [f"| template | policy | {' | '.join(targets)} | accepted of judged | emulated | gain, % |"]
+    lines.append("|---|---|" + "---|" * (len(targets) + 3))
     for name in (each.name for each in built_in_templates() if found[each.name]):
         counts = " | ".join(str(found[name][gpu] or "") for gpu in targets)
         shown = f"{accepted[name]} of {judged[name]}" if judged[name] else ""
-        lines.append(f"| `{name}` | {policies[name]} | {counts} | {shown} | {emulated[name] or ''} |")
+        mean = f"{100 * sum(gains[name]) / len(gains[name]):.2f}" if gains[name] else ""
+        lines.append(f"| `{name}` | {policies[name]} | {counts} | {shown} | {emulated[name] or ''} | {mean} |")
     return "\n".join(lines)
 
 
@@ -112,6 +125,9 @@ def summary(known: dict[str, dict[str, Any]]) -> str:
     verdicts = Counter(tuple(each["together"][1:3]) for each in known.values() if each["together"] is not None)
     emulated = verdicts.pop(("emulation", "accepted"), 0)
     others = ", ".join(f"{count} {kind} by {gate}" for (gate, kind), count in sorted(verdicts.items()))
+    gained = [each["together"][4] for each in known.values() if each["together"] is not None]
+    mean = 100 * (1 - math.prod(1 - gain for gain in gained) ** (1 / max(1, len(gained))))
+    most = 100 * max(gained, default=0.0)
     instructions = sum(each["instructions"] for each in known.values())
     seconds = sum(each["seconds"] for each in known.values())
     refused = Counter(gate for each in known.values() for _, gate, _ in each["refused"])
@@ -119,7 +135,8 @@ def summary(known: dict[str, dict[str, Any]]) -> str:
     return (
         f"{len(known)} launches, {instructions} instructions, searched in {seconds:.0f} s. Applied together in a "
         f"kernel, all that fit: {emulated} kernels passed every gate and left the same bytes on their launch's data in "
-        f"every trial{f'; {others}' if others else ''}. Refused applications: {gates}."
+        f"every trial{f'; {others}' if others else ''}. Refused applications: {gates}. Predicted by the cycle model "
+        f"for those kernels: {mean:.2f} % fewer cycles (geometric mean), at most {most:.1f} %."
     )
 
 

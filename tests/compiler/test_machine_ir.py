@@ -98,6 +98,7 @@ def test_parts_of_registers() -> None:
 
 def test_a_bundle_is_one_statement_and_debug_instructions_stay_with_what_they_follow() -> None:
     body = """
+        DBG_VALUE %3, $noreg
         %0:sgpr_32 = S_MOV_B32 1
         DBG_VALUE %0, $noreg
         BUNDLE implicit-def %1, implicit %0 {

@@ -15,7 +15,7 @@ from asmevo.compiler.compilation import Compilation
 from asmevo.compiler.errors import IllegalOrderError
 from asmevo.compiler.problems import problem_of
 from asmevo.compiler.reordering import ScheduledFunction, reordered
-from asmevo.compiler.scheduling import SchedulingOptions, Verified, schedule_source
+from asmevo.compiler.scheduling import Scheduled, SchedulingOptions, Verified, schedule_source
 from asmevo.emulator import read_manifest
 from asmevo.proposers.agents import agent_named
 from asmevo.proposers.scheduling import list_schedule
@@ -151,20 +151,36 @@ def test_what_we_refuse_for_a_value_llvm_refuses_as_well(monkeypatch: pytest.Mon
     assert tried == 4
 
 
+def caught(found: Scheduled) -> bool:
+    """Whether LLVM refused a random order, or the emulator saw other results."""
+    rows = [row for row in found.rows if row.agent == "random"]
+    assert rows
+    return any(row.measures is None or row.verified is Verified.DIFFERENT for row in rows)
+
+
 @needs_llvm
-def test_without_the_ties_of_memory_the_emulator_sees_other_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The graph is what keeps results: taken apart, orders are no longer equal; whole, they are."""
-    source = DATA / "opencl" / "lds_reduce.cl"
-    launch = read_manifest(DATA / "launches" / "lds_reduce.json")
-    options = SchedulingOptions(seed=1, seeds=0)
-
-    def verdicts() -> set[Verified]:
-        rows = schedule_source(source, "gfx1100", ["random"], "pre", launch, options).rows
-        return {row.verified for row in rows if row.agent == "random"}
-
-    assert verdicts() == {Verified.EQUAL}
-    monkeypatch.setattr("asmevo.compiler.dependences._memory", lambda *_: [])
-    assert verdicts() == {Verified.DIFFERENT}
+@pytest.mark.parametrize(
+    ("name", "left_out"),
+    [
+        ("lds_reduce", None),
+        ("lds_reduce", "memory"),
+        pytest.param("lds_reduce", "barrier", marks=pytest.mark.long),
+        pytest.param("lds_reduce", "data", marks=pytest.mark.long),
+        pytest.param("fused_mlp", "anti", marks=pytest.mark.long),
+        pytest.param("fused_mlp", "output", marks=pytest.mark.long),
+    ],
+)
+def test_every_sort_of_tie_is_needed(name: str, left_out: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The graph is what keeps results: with one sort of tie left out LLVM refuses random orders or results change."""
+    whole = reordering.dependences
+    monkeypatch.setattr(
+        reordering, "dependences", lambda *words: [tie for tie in whole(*words) if tie.tie.value != left_out]
+    )
+    launch = read_manifest(DATA / "launches" / f"{name}.json")
+    found = schedule_source(
+        DATA / "opencl" / f"{name}.cl", "gfx1100", ["random"], "pre", launch, SchedulingOptions(seed=1, seeds=0)
+    )
+    assert caught(found) == (left_out is not None)
 
 
 @needs_llvm

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from machine_ir import DATA, compiled, needs_llvm
@@ -15,6 +18,9 @@ from asmevo.compiler.measures import lines_changed
 from asmevo.compiler.scheduling import Row, Scheduled
 from asmevo.emulator import read_manifest
 from asmevo.program import read_program
+from asmevo.proposers import ProposerError
+from asmevo.proposers.chat import Message
+from asmevo.search.budget import Budget
 from asmevo.toolchain import CompilationError, ToolchainMissingError
 from asmevo.toolchain.staged_compiler import StagedCompiler, staged_compiler
 
@@ -248,3 +254,77 @@ def test_passes_that_hang_on_the_scheduler_still_run(tmp_path: Path) -> None:
     ]
     assert fills[0] == fills[1] >= 1
     assert fills[2] >= 1
+
+
+DEBUGGED = """
+kernel void k(global float *p, global float *q, float s) {
+  size_t i = get_global_id(0);
+  float a = p[i], b = q[i], c, e;
+  __asm volatile("v_add_f32 %0, %1, %2" : "=v"(c) : "v"(a), "v"(b));
+  float d = c * s + a;
+  __asm("v_mul_f32 %0, %1, %1" : "=&v"(e) : "v"(d));
+  p[i] = e;
+  __builtin_amdgcn_sched_barrier(6);
+  q[i] = d + b * 3.0f;
+}
+"""
+
+
+def test_debug_information_and_inline_assembly_go_through(tmp_path: Path) -> None:
+    source, ir = tmp_path / "k.cl", tmp_path / "k.ll"
+    source.write_text(DEBUGGED)
+    subprocess.run(
+        ["clang-22", "-g", "-x", "cl", "--target=amdgcn-amd-amdhsa", "-mcpu=gfx1100", "-nogpulib", "-O3", "-Xclang",
+         "-finclude-default-header", "-S", "-emit-llvm", str(source), "-o", str(ir)],
+        check=True,
+    )  # fmt: skip
+    found = schedule_source(ir, "gfx1100", ["random", "max_latency"])
+    for each in found.rows:
+        assert each.code is not None
+        assert sum(i.mnemonic.startswith("v_mul_f32") for i in each.code.instructions) >= 1
+    assert row(found, "pre", "random").changed
+
+
+class Backwards:
+    """A language model that wants every region in the reverse of its source."""
+
+    name = "backwards"
+
+    def answer(
+        self, messages: Sequence[Message], schema: dict[str, Any], seed: int, out_of_time: Callable[[], bool]
+    ) -> str:
+        positions = re.findall(r"^(\d+) \| ", messages[-1].text, re.MULTILINE)
+        return json.dumps({"order": [int(each) for each in reversed(positions)]})
+
+
+class Silent(Backwards):
+    """One that cannot be reached."""
+
+    def answer(
+        self, messages: Sequence[Message], schema: dict[str, Any], seed: int, out_of_time: Callable[[], bool]
+    ) -> str:
+        raise ProposerError("cannot reach its endpoint")
+
+
+def test_a_language_model_orders_and_its_code_is_verified_like_any_other() -> None:
+    options = SchedulingOptions(chat=Backwards(), seeds=0)
+    launch = read_manifest(DATA / "launches" / "wave_ops.json")
+    found = schedule_source(DATA / "opencl" / "wave_ops.cl", "gfx1100", ["language_model"], "both", launch, options)
+    assert [(each.stage, each.verified) for each in found.rows[2:]] == [
+        ("pre", Verified.EQUAL), ("post", Verified.EQUAL), ("both", Verified.EQUAL),
+    ]  # fmt: skip
+    assert all(each.changed for each in found.rows[2:])
+
+
+def test_a_model_that_cannot_be_reached_is_a_row_that_says_so() -> None:
+    found = schedule_source(SOURCE, "gfx1100", ["language_model"], options=SchedulingOptions(chat=Silent()))
+    assert row(found, "pre", "language_model").words == ("cannot reach its endpoint",)
+
+
+def test_the_search_works_on_final_code() -> None:
+    options = SchedulingOptions(search=Budget(candidates=4), seeds=0)
+    launch = read_manifest(DATA / "launches" / "wave_ops.json")
+    found = schedule_source(DATA / "opencl" / "wave_ops.cl", "gfx1100", ["search"], "post", launch, options)
+    assert row(found, "post", "search").verified is Verified.EQUAL
+    with pytest.raises(SchedulingError, match="works on final code"):
+        schedule_source(SOURCE, "gfx1100", ["search"], "pre")

@@ -13,6 +13,7 @@ from asmevo.program.candidate import Candidate
 from asmevo.program.edit import apply_script
 from asmevo.program.kernel import Kernel
 from asmevo.proposers import Facts, Templates
+from asmevo.proposers.placement import Placement
 from asmevo.proposers.templates import (
     TARGETS,
     Template,
@@ -293,3 +294,15 @@ def test_applications_that_meet_are_not_put_together() -> None:
     facts, found = found_in(text, "add3")
     assert len(found) == 2
     assert len(together(facts, found, "x")[1]) == 1
+
+
+def test_a_no_op_that_is_added_does_not_take_the_id_of_one_that_stays() -> None:
+    text = "v_readfirstlane_b32 s0, v0\ns_nop 3\nv_readlane_b32 s1, v1, s0\n" * 2
+    kernel = written(text + "s_setpc_b64 s[30:31]", "gfx906")
+    block = kernel.blocks[0]
+    code = [each for each in block.instructions if each is not block.instructions[4]]
+    blocks = Placement(Facts(kernel), 0).settle(code)
+    assert blocks is not None
+    ids = [each.id for each in blocks[0].instructions]
+    assert len(set(ids)) == len(ids)
+    assert [each.text for each in blocks[0].instructions] == [each.text for each in block.instructions]

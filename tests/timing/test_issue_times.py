@@ -63,6 +63,21 @@ def test_eight_matrix_operations_are_in_flight(kernel_of: Build) -> None:
     assert times[8:] == [ends[0] - 1, ends[1] - 1, ends[2] - 1]
 
 
+@pytest.mark.parametrize(
+    ("gpu", "operation", "cycles"),
+    [
+        ("gfx1100", "v_wmma_f32_16x16x16_f16 v[{d}:{e}], v[200:207], v[208:215], v[{d}:{e}]", 34),
+        ("gfx1201", "v_wmma_f32_16x16x16_f16 v[{d}:{e}], v[200:203], v[204:207], v[{d}:{e}]", 16),
+        ("gfx1201", "v_wmma_i32_16x16x16_iu8 v[{d}:{e}], v[200:201], v[204:205], v[{d}:{e}]", 8),
+        ("gfx1201", "v_swmmac_f32_16x16x32_f16 v[{d}:{e}], v[200:203], v[204:211], v220", 18),
+    ],
+)
+def test_matrix_operations_execute_so_far_apart(kernel_of: Build, gpu: str, operation: str, cycles: int) -> None:
+    """Execution to execution in discover_ops: 34 (16 of 16), 16, 8, 18; with the queue full also issue to issue."""
+    text = "\n".join(operation.format(d=8 * number, e=8 * number + 7) for number in range(14))
+    assert gaps(kernel_of, gpu, text)[9:] == [cycles] * 4
+
+
 def test_the_queue_is_shared_by_the_waves(kernel_of: Build) -> None:
     """Same passage: when the first wave has filled the queue, the other's vector instruction waits as well."""
     text = "\n".join(wmma(number) for number in range(10))

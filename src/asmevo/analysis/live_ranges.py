@@ -1,4 +1,4 @@
-"""Live ranges: which reads and writes of a register belong to one value, so that they can get another register together.
+"""Live ranges: which reads and writes of a register belong to one value, so that together they can get another one.
 
 A register is used again and again for values that have nothing to do with each other. A range of one block is a
 stretch of one register unit from the write that begins a value (or from the block's start) to the last read of it (or

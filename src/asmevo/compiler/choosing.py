@@ -27,8 +27,8 @@ CRITICAL_PATH = "critical_path"
 MODEL_GUIDED = "model_guided"
 LANGUAGE_MODEL = "language_model"
 SEARCH = "search"
-NAMES = (DEFAULT, CRITICAL_PATH, *(name for name in AGENT_NAMES if name != DEFAULT), SEARCH, LANGUAGE_MODEL)
-"""All agents that can be asked for by name."""
+NAMES = (DEFAULT, CRITICAL_PATH, *(name for name in AGENT_NAMES if name != DEFAULT), LANGUAGE_MODEL)
+"""All agents that can be asked for by name. `search`, which decides nothing one by one, can be asked for too."""
 
 _GUIDED_BY = ("default", "steady", "pref_load", "pref_salu", "min_pressure", "model_guided")
 
@@ -97,8 +97,9 @@ class Chooser:
         if name == LANGUAGE_MODEL and self.chat is None:
             words = "the agent language_model needs a model: --llm-url with --llm-model, or --model-path"
             raise SchedulingError(file, words)
-        if name not in NAMES and name not in self.extra:
-            raise SchedulingError(file, f"no scheduling agent is called {name}; there are: {', '.join(NAMES)}")
+        if name not in (*NAMES, SEARCH, *self.extra):
+            words = f"no scheduling agent is called {name}; there are: {', '.join((*NAMES, SEARCH))}"
+            raise SchedulingError(file, words)
 
     def before_allocation(self, name: str, compilation: Compilation) -> Agent:
         """An agent for machine IR. Raises SchedulingError."""

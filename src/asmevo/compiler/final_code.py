@@ -96,7 +96,7 @@ def _refusal(pipeline: Pipeline, candidate: Candidate) -> str | None:
 
 
 def searched(program: Program, kernel: Kernel, budget: Budget, seed: int = 0, memory: str = "l2") -> Kernel:
-    """The best version that the search finds (`asmevo optimize`), or the kernel as it is; nothing is kept of the run."""
+    """The best version that `asmevo optimize` finds, or the kernel as it is; nothing is kept of the run."""
     with TemporaryDirectory() as directory:
         run = optimize(
             program, kernel, SearchOptions(budget=budget, seed=seed, memory=memory, offers=1), Ledger(Path(directory))

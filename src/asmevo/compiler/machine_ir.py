@@ -13,7 +13,7 @@ registers, its body for blocks and instructions.
         %5:vgpr_32 = ...
 
 A bundle (`BUNDLE ... {` to `}`) is one instruction that has all the operands of its members. Debug instructions belong
-to the instruction before them, as for LLVM's own scheduler.
+to the instruction before them, as for LLVM's own scheduler; those that follow none stay where they are.
 """
 
 from __future__ import annotations
@@ -212,10 +212,10 @@ class _FunctionReader:
     @staticmethod
     def _take(statements: list[Statement], new: Statement) -> None:
         last = statements[-1] if statements else None
-        if new.opcode in _DEBUG and last is not None and last.lines.stop == new.lines.start:
-            statements[-1] = Statement(range(last.lines.start, new.lines.stop), last.members)
-        else:
+        if new.opcode not in _DEBUG:
             statements.append(new)
+        elif last is not None and last.lines.stop == new.lines.start:
+            statements[-1] = Statement(range(last.lines.start, new.lines.stop), last.members)
 
     def _statement(self, start: int, limit: int) -> Statement:
         if not self.lines[start].rstrip().endswith("{"):

@@ -164,7 +164,7 @@ class SchedulingOptions:
     seed: int = 0
     seeds: int = 1
     memory: str = "l2"
-    search: Budget = Budget(candidates=200)
+    search: Budget = field(default_factory=lambda: Budget(seconds=45.0))
     chat: ChatModel | None = None
     state_log: StateLog | None = None
     decisions: Path | None = None

@@ -145,6 +145,7 @@ class _Step:
         _say(f"{name}: {len(best.script.edits)} edits: {best.why}")
         _say(f"{name}: VGPRs {before} -> {after} ({after - before:+d}), occupancy {best.after.occupancy} waves")
         _say(f"{name}: estimated gain {100 * best.predicted_gain:.1f} %; {best.relies_on}")
+        _say(f"{name}: floating point {patch.floating_point}")
         _say(f"{name}: gates passed: {', '.join(verdict['gate'] for verdict in best.verdicts)}")
         if self.verbose:
             for edit in best.script.edits:

@@ -146,13 +146,15 @@ def apply(
     from asmevo.search import apply_patch, read_patch
 
     with sentences():
-        applied = apply_patch(read_patch(patch), file, candidate, gpu=gpu)
+        read = read_patch(patch)
+        applied = apply_patch(read, file, candidate, gpu=gpu)
         if applied.data is not None:
             write_file_atomically(output, applied.data)
     if as_json:
-        print_json({"written": str(output) if applied.data else None, "verdicts": applied.verdicts})
+        written = str(output) if applied.data else None
+        print_json({"written": written, "floating_point": read.floating_point, "verdicts": applied.verdicts})
     elif applied.data is not None:
-        typer.echo(f"{output}: candidate {candidate} of {patch}, {len(applied.verdicts)} gates passed")
+        typer.echo(f"{output}: candidate {candidate} of {patch}, {len(applied.verdicts)} gates passed, fp {read.floating_point}")
     else:
         last = applied.verdicts[-1]
         typer.echo(f"asmevo: {patch}: gate {last['gate']} {last['kind']}: {last['reason']}", err=True)

@@ -45,7 +45,7 @@ def sched(
     memory: Annotated[str, typer.Option(help="Memory scenario of the cycle model: cold, l2, lds-only.")] = "l2",
     search_budget: Annotated[
         str, typer.Option(help="What the agent search may spend on a kernel: candidates, or seconds as `30s`.")
-    ] = "200",
+    ] = "45s",
     state_log: Annotated[Path | None, typer.Option(help="Write every decision here, see docs/scheduling.md.")] = None,
     decisions: Annotated[Path | None, typer.Option(help="Orders to follow, see docs/scheduling.md.")] = None,
     save: Annotated[Path | None, typer.Option(help="A directory for assembly and code objects of all rows.")] = None,
@@ -88,7 +88,7 @@ def _agents(words: str) -> list[str]:
     from asmevo.compiler import AGENT_NAMES
 
     if words == _ALL:
-        return [name for name in AGENT_NAMES if name not in ("language_model", "search")]
+        return [name for name in AGENT_NAMES if name != "language_model"]
     return [word.strip() for word in words.split(",") if word.strip()]
 
 

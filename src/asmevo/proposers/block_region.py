@@ -4,7 +4,8 @@ Nodes are the block's instructions without what `placement` derives anew (waits,
 together (`DependenceGraph.bundles`) are one node. Links are the edges of the dependence graph, with the cycles that
 the edge will cost once waits stand where they are needed:
 
-    RAW      the result's latency; of a memory access the time until its data are there
+    RAW      the result's latency; of a memory access the time until its data are there; of a scalar result on gfx12
+             the time until `s_wait_alu` lets its reader go
     WAW      the same where the first is a memory access (the second waits for it), else issue order
     order    where other waves may look (barrier, release), an access that must be done there: its full time
     others   issue order; units say the rest
@@ -155,7 +156,9 @@ class BlockRegion:
 
     def _cycles(self, edge: Edge) -> int:
         before = self._profile(edge.before)
-        if edge.kind is Dependence.RAW or (edge.kind is Dependence.WAW and before.returns):
+        if edge.kind is Dependence.RAW:
+            return max(_latency(before), self._drained(edge))
+        if edge.kind is Dependence.WAW and before.returns:
             return _latency(before)
         if (
             edge.kind is Dependence.ORDER
@@ -164,6 +167,19 @@ class BlockRegion:
         ):
             return _latency(before)
         return 0
+
+    def _drained(self, edge: Edge) -> int:
+        """Cycles until `s_wait_alu` lets a reader of a scalar result go, where the target has it."""
+        before, after = self._profile(edge.before), self._profile(edge.after)
+        scalar = before.decoded.writes & after.decoded.reads & _SCALAR
+        if not scalar:
+            return 0
+        if before.stream is Stream.VALU:
+            field = "va_sdst" if scalar & SGPR_MASK else "va_vcc"
+        else:
+            field = "sa_sdst" if before.stream is Stream.SALU and after.stream is Stream.VALU else ""
+        row = self.placement.kernel.target.latency.get(f"wait_alu_{field}")
+        return before.to_execute + int(row.result.value) if row is not None else 0
 
     def _states(self, edge: Edge) -> int:
         """Wait states that the two need between them, which hardware does not see to."""

@@ -11,6 +11,7 @@ from asmevo.proposers.genetic import Genetic
 from asmevo.proposers.list_scheduler import ListScheduler
 from asmevo.proposers.local_search import LocalSearch
 from asmevo.proposers.pairing import DualIssue
+from asmevo.proposers.pipelining import Pipeliner
 from asmevo.proposers.proposer import Proposer, ProposerError
 from asmevo.proposers.renaming import Renamer
 from asmevo.proposers.templates.proposer import Templates
@@ -43,6 +44,12 @@ _ALL = (
     BuiltIn("templates", "rules that replace a few instructions by better ones", Templates),
     BuiltIn("dual-issue", "vector instructions paired (VOPD), renamed where need be", lambda policy: DualIssue()),
     BuiltIn("renamer", "registers renamed so that false dependences and bank conflicts go", lambda policy: Renamer()),
+    BuiltIn(
+        "pipeliner",
+        "address arithmetic at the head of a loop done an iteration ahead",
+        lambda policy: Pipeliner(),
+        is_move=False,
+    ),
     BuiltIn("copies", "copies removed whose two values can share a register", lambda policy: CopyRemoval()),
     BuiltIn("compaction", "registers closer together, so that more waves fit", lambda policy: Compaction()),
     BuiltIn(

@@ -15,15 +15,18 @@ registers. (`compaction` shortens what they occupy.)
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 
 from asmevo.analysis.live_ranges import LiveRange
-from asmevo.program.copying import is_copy
+from asmevo.program.copying import copies, is_copy
+from asmevo.program.dual_halves import halves_of
 from asmevo.program.edit import EditScript, script_between
+from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Block, Kernel
 from asmevo.program.registers import RegisterFile
 from asmevo.proposers.compaction_layout import Board, Bundle, Layout, with_marks
+from asmevo.proposers.pairing import single_instructions
 from asmevo.proposers.proposer import Facts
 
 _ONE_BY_ONE = 24
@@ -31,10 +34,9 @@ _ONE_BY_ONE = 24
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """An instruction that copies; `into` and `source` are the ranges of its first register."""
+    """An instruction (by id) that copies; `into` and `source` are the ranges of its first register."""
 
-    block: int
-    place: int
+    id: int
     into: LiveRange
     source: LiveRange
 
@@ -47,46 +49,86 @@ class CopyRemoval:
     def propose(self, facts: Facts) -> Generator[EditScript, bool | None, None]:
         """See Proposer.propose."""
         for file in (RegisterFile.VGPR, RegisterFile.SGPR):
-            copies = list(_copies(Layout(facts.kernel, file)))
-            together = _Removal(facts, file)
-            gone = [copy for copy in copies if together.remove(copy)]
-            script = together.script()
+            gone, script = _without(facts, file, None)
             accepted = (yield script) if script is not None else False
             if accepted is False and (script is None or len(gone) > 1):
-                for copy in gone[:_ONE_BY_ONE]:
-                    alone = _Removal(facts, file)
-                    alone.remove(copy)
-                    script = alone.script()
+                for id_ in gone[:_ONE_BY_ONE]:
+                    _, script = _without(facts, file, {id_})
                     if script is not None:
                         yield script
 
 
-def _copies(layout: Layout) -> Iterator[_Copy]:
-    for block in layout.webs.blocks:
-        for place, instruction in enumerate(block.instructions):
-            decoded = instruction.decoded
-            files = {operand.registers.file for operand in decoded.operands if operand.registers is not None}
-            if is_copy(decoded) and files == {layout.file}:
-                yield _Copy(block.index, place, block.of_write[place, 0][0], block.of_read[place, 1][0])
+def _without(facts: Facts, file: RegisterFile, wanted: set[int] | None) -> tuple[list[int], EditScript | None]:
+    """The ids of copies that can go, of those that are wanted (None: of all), and the edits that take them out.
+
+    Dual instructions are taken apart in which a half goes, and only those.
+    """
+    apart, pair_of = _taken_apart(facts.kernel, None)
+    first = _Removal(facts, apart, file)
+    gone = [each for each in _copies(first.layout) if wanted is None or each in wanted]
+    gone = [each for each in gone if first.remove(each)]
+    pairs = {pair_of[each] for each in gone if each in pair_of}
+    second = _Removal(facts, _taken_apart(facts.kernel, pairs)[0], file)
+    gone = [each for each in gone if second.remove(each)]
+    return gone, second.script()
+
+
+def _taken_apart(kernel: Kernel, chosen: set[int] | None) -> tuple[Kernel, dict[int, int]]:
+    """The kernel with dual instructions taken apart that copy (of those chosen), and whose half an id is.
+
+    A half has the same id whichever others are taken apart.
+    """
+    next_id = 1 + max(instruction.id for instruction in kernel.instructions)
+    pair_of: dict[int, int] = {}
+    blocks = []
+    for block in kernel.blocks:
+        instructions: list[Instruction] = []
+        for instruction in block.instructions:
+            halves = [instruction]
+            if _has_copying_half(instruction):
+                if chosen is None or instruction.id in chosen:
+                    halves = single_instructions([instruction], kernel, next_id)
+                next_id += 1
+            if len(halves) > 1:
+                pair_of.update({half.id: instruction.id for half in halves})
+            instructions += halves
+        same = len(instructions) == len(block.instructions)
+        blocks.append(block if same else replace(block, instructions=tuple(instructions)))
+    return kernel.with_blocks(tuple(blocks)), pair_of
+
+
+def _copies(layout: Layout) -> list[int]:
+    """Ids of what copies within the layout's file."""
+    found = []
+    for instruction in layout.kernel.instructions:
+        spans = [operand.registers for operand in instruction.decoded.operands]
+        if is_copy(instruction.decoded) and all(span is not None and span.file is layout.file for span in spans):
+            found.append(instruction.id)
+    return found
+
+
+def _has_copying_half(instruction: Instruction) -> bool:
+    halves = halves_of(instruction.decoded) if "vopd" in instruction.flags else ()
+    return any(copies(half.mnemonic, half.operands) for half in halves)
 
 
 class _Removal:
-    """Copies of one file taken out, one after the other."""
+    """Copies of one file taken out of a kernel, one after the other. The kernel may be `facts.kernel` taken apart."""
 
-    def __init__(self, facts: Facts, file: RegisterFile) -> None:
+    def __init__(self, facts: Facts, kernel: Kernel, file: RegisterFile) -> None:
         self.facts = facts
-        self.kernel: Kernel = facts.kernel
-        self.layout = Layout(facts.kernel, file)
+        self.layout = Layout(kernel, file)
         self.board: Board = dict(self.layout.fixed)
         self.bases: dict[int, int] = {}
-        self.gone: set[tuple[int, int]] = set()
+        self.gone: set[int] = set()
         self._settled: set[int] = set()
+        self._place = {each.id: (block.index, place) for block, place, each in kernel.positions()}
         for bundle in self.layout.bundles:
             bundle.take(self.board, bundle.base)
 
-    def remove(self, wanted: _Copy) -> bool:
+    def remove(self, id_: int) -> bool:
         """Takes one copy out if both values can have one register. Whether they can."""
-        copy = self._own(wanted)
+        copy = self._copy(id_)
         for mover, goal in ((copy.into, copy.source), (copy.source, copy.into)):
             bundle = self.layout.bundle_of.get(id(mover))
             other = self.layout.bundle_of.get(id(goal))
@@ -102,15 +144,15 @@ class _Removal:
                 if self._encodes(bundle, base):
                     self.bases[id(bundle)] = base
                     self._settled |= {id(bundle), id(other)}
-                    self.gone.add((copy.block, copy.place))
+                    self.gone.add(id_)
                     return True
             self.board = saved
         return False
 
-    def _own(self, copy: _Copy) -> _Copy:
-        """The copy in terms of this removal's own ranges."""
-        block = self.layout.webs.blocks[copy.block]
-        return replace(copy, into=block.of_write[copy.place, 0][0], source=block.of_read[copy.place, 1][0])
+    def _copy(self, id_: int) -> _Copy:
+        index, place = self._place[id_]
+        block = self.layout.webs.blocks[index]
+        return _Copy(id_, block.of_write[place, 0][0], block.of_read[place, 1][0])
 
     def _unit(self, each: LiveRange) -> int:
         bundle = self.layout.bundle_of.get(id(each))
@@ -162,12 +204,12 @@ class _Removal:
         if blocks is None:
             return None
         words = f"{CopyRemoval.name}: {len(self.gone)} fewer"
-        return script_between(self.kernel, blocks, words)
+        return script_between(self.facts.kernel, blocks, words)
 
     def _without_copies(self, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
         result = []
         for block in blocks:
-            kept = [each for place, each in enumerate(block.instructions) if (block.index, place) not in self.gone]
+            kept = [each for each in block.instructions if each.id not in self.gone]
             same = len(kept) == len(block.instructions)
             result.append(block if same else replace(block, instructions=tuple(kept)))
         return tuple(result)

@@ -28,7 +28,7 @@ from asmevo.proposers.pairing_order import Merging, greedy, matched
 from asmevo.proposers.pairing_rules import Half, Pair, half_of, pair_of, standing_rules
 from asmevo.proposers.placement import Placement, is_mark
 from asmevo.proposers.proposer import Facts
-from asmevo.proposers.renaming_block import Dealt, RenamedBlock, Slot, joined_blocks
+from asmevo.proposers.renaming_block import Dealt, RenamedBlock, Slot, joined_blocks, roomier_descriptor
 from asmevo.target.model import VopdFacts
 
 _NEAR, _FAR = 24, 96
@@ -64,7 +64,7 @@ _WAYS = (
 
 
 class DualIssue:
-    """Proposes each block with more dual instructions, then all blocks together."""
+    """Proposes each block with more dual instructions, then those together that the model likes, then all together."""
 
     name = "dual-issue"
 
@@ -74,38 +74,47 @@ class DualIssue:
         rules = kernel.target.vopd
         if rules is None or kernel.wave_size not in rules.wave_sizes.value:
             return
-        best: dict[int, Block] = {}
+        made: dict[int, _Made] = {}
         for index in facts.hot_blocks:
             if facts.out_of_time():
-                return
-            blocks = yield from self._block(facts, index, rules)
-            if blocks is not None:
-                best[index] = blocks[index]
-        if len(best) > 1:
-            together = joined_blocks(kernel, best)
-            yield script_between(kernel, together, f"{self.name}: {len(best)} blocks, {_gain(kernel, together)}")
+                break
+            found = yield from self._block(facts, index, rules)
+            if found is not None:
+                made[index] = found
+        before = facts.cost(kernel)
+        cheaper = {index: each for index, each in made.items() if each.cost < before}
+        for chosen in (cheaper, made) if 0 < len(cheaper) < len(made) else (made,):
+            if len(chosen) > 1:
+                together = joined_blocks(kernel, {index: each.blocks[index] for index, each in chosen.items()})
+                words = f"{self.name}: {len(chosen)} blocks, {_gain(kernel, together)}"
+                yield script_between(kernel, together, words, roomier_descriptor(kernel, together))
 
     def _block(
         self, facts: Facts, index: int, rules: VopdFacts
-    ) -> Generator[EditScript, bool | None, tuple[Block, ...] | None]:
+    ) -> Generator[EditScript, bool | None, _Made | None]:
+        """The first accepted of the ways for a block, the cheapest first."""
+        kernel = facts.kernel
         for apart in (True, False):
-            blocks = yield from self._ranked(facts, index, list(rebuilt_blocks(facts, index, rules, apart=apart)))
-            if blocks is not None:
-                return blocks
+            found = [
+                _Made(blocks, facts.cost(kernel.with_blocks(blocks)))
+                for blocks in rebuilt_blocks(facts, index, rules, apart=apart)
+                if pair_count(blocks[index]) > pair_count(kernel.blocks[index])
+            ]
+            for made in sorted(found, key=lambda each: each.cost):
+                words = f"{self.name}: block {index}, {_gain(kernel, made.blocks)}"
+                descriptor = roomier_descriptor(kernel, made.blocks)
+                accepted = yield script_between(kernel, made.blocks, words, descriptor)
+                if accepted is not False:
+                    return made
         return None
 
-    def _ranked(
-        self, facts: Facts, index: int, made: list[tuple[Block, ...]]
-    ) -> Generator[EditScript, bool | None, tuple[Block, ...] | None]:
-        """The cheapest first, until one is accepted."""
-        kernel = facts.kernel
-        made = [blocks for blocks in made if pair_count(blocks[index]) > pair_count(kernel.blocks[index])]
-        ranked = sorted(made, key=lambda blocks: facts.cost(kernel.with_blocks(blocks)))
-        for blocks in ranked:
-            accepted = yield script_between(kernel, blocks, f"{self.name}: block {index}, {_gain(kernel, blocks)}")
-            if accepted is not False:
-                return blocks
-        return None
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """The kernel's blocks with one paired anew, and what the model says they cost."""
+
+    blocks: tuple[Block, ...]
+    cost: float
 
 
 def rebuilt_blocks(facts: Facts, index: int, rules: VopdFacts, *, apart: bool = True) -> Iterable[tuple[Block, ...]]:
@@ -118,7 +127,7 @@ def rebuilt_blocks(facts: Facts, index: int, rules: VopdFacts, *, apart: bool = 
         return
     seen: set[tuple[bytes, ...]] = set()
     for way in _WAYS:
-        blocks = pairing.rebuild(way)
+        blocks = pairing.rebuild(way) if not facts.out_of_time() else None
         if blocks is None:
             continue
         code = tuple(each.decoded.code for each in blocks[index].instructions)

@@ -135,7 +135,7 @@ def matched(pairs: Sequence[Pair], count: int) -> list[Pair]:
     """A matching with the most pairs, and among those the nearest; then, for what it leaves, the nearest first."""
     graph: rustworkx.PyGraph = rustworkx.PyGraph()
     graph.add_nodes_from(range(count))
-    graph.add_edges_from([(*pair.places, pair) for pair in pairs])
+    graph.add_edges_from([(pair.first.place, pair.second.place, pair) for pair in pairs])
     chosen = rustworkx.max_weight_matching(graph, max_cardinality=True, weight_fn=lambda p: _WORTH - _cost(p))
     best = {frozenset(edge) for edge in chosen}
     first = [pair for pair in pairs if frozenset(pair.places) in best]

@@ -114,7 +114,7 @@ class Rotation:
         return mended(facts, kernel.with_blocks(tuple(front if b.index == self.front else b for b in rotated)))
 
     def _branch_kept(self, rest: list[Instruction], written: int) -> tuple[str, ...] | None:
-        """What keeps the branch's condition while X runs: nothing, or SCC to a register and back; None if nobody can."""
+        """What keeps the branch's condition while X runs: nothing, or SCC to a register and back; None if neither."""
         asked = rest[-1].reads & written
         if not asked:
             return ()

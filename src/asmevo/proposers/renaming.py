@@ -3,8 +3,8 @@
 After register allocation an instruction often waits for nothing but a register: its result goes where somebody still
 reads an old value (write after read), or where an old result has not been read yet (write after write). Here the
 block's local values get virtual registers (`renaming_block`), scheduling agents (`agents`) order what is left of the
-dependence graph, and registers are dealt out again in that order, out of those that the kernel has anyway. An order
-for which they do not suffice is dropped; agents that stay nearer to the old order need fewer.
+dependence graph, and registers are dealt out again in that order, out of those that the kernel is given anyway. An
+order for which they do not suffice is dropped; agents that stay nearer to the old order need fewer.
 
 Registers are also chosen so that the sources of one instruction come from different banks, where the target's banks
 are known; that is a wish, not a condition. The first proposal for a block is the old order with nothing but that.
@@ -27,7 +27,7 @@ from asmevo.proposers.block_region import BlockRegion
 from asmevo.proposers.pairing_rules import standing_rules
 from asmevo.proposers.placement import Placement, is_mark
 from asmevo.proposers.proposer import Facts
-from asmevo.proposers.renaming_block import Apart, RenamedBlock, Slot
+from asmevo.proposers.renaming_block import Apart, RenamedBlock, Slot, roomier_descriptor
 from asmevo.proposers.scheduling import list_schedule
 from asmevo.timing.register_file import register_file_facts
 
@@ -50,7 +50,8 @@ class Renamer:
         blocks = [b for b in facts.hot_blocks if len(facts.kernel.blocks[b].instructions) >= _SMALLEST_BLOCK]
         for index in blocks[:_BLOCKS_TRIED]:
             for blocks_, words in _renamings(facts, index, liveness):
-                yield script_between(facts.kernel, blocks_, f"{self.name}: block {index}, {words}")
+                origin = f"{self.name}: block {index}, {words}"
+                yield script_between(facts.kernel, blocks_, origin, roomier_descriptor(facts.kernel, blocks_))
 
 
 def detached_block(facts: Facts, index: int, liveness: Liveness) -> RenamedBlock:

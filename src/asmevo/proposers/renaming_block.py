@@ -22,9 +22,11 @@ from dataclasses import dataclass, field, replace
 from asmevo.analysis.live_ranges import BlockRanges, LiveRange
 from asmevo.analysis.liveness import LiveState
 from asmevo.analysis.pressure import allocation, register_use
+from asmevo.program.descriptor import KernelDescriptor
 from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.instruction_text import all_assemble_back, encode_all
 from asmevo.program.kernel import Block, Kernel
+from asmevo.program.register_counts import register_counts, with_register_counts
 from asmevo.program.registers import UNIT_COUNT, VGPR_MASK, RegisterFile, RegisterSpan, units_of
 from asmevo.program.renaming import register_operands, renamed_text
 
@@ -77,12 +79,29 @@ class Dealt:
 
 
 def vgpr_room(kernel: Kernel) -> int:
-    """How many VGPRs a kernel may name without another allocation; of a function, what it names."""
-    named = register_use(kernel).vgprs
+    """How many VGPRs a kernel may name without fewer waves on a SIMD; of a function, what it names.
+
+    Hardware hands out granules that are larger than those of some descriptors: what is left of the last one is free.
+    Where AGPRs lie behind the VGPRs nothing is.
+    """
+    named = register_use(kernel)
     if kernel.descriptor is None:
-        return named
-    given = allocation(kernel.target, kernel.wave_size, kernel.descriptor).vgprs
-    return max(named, min(given, kernel.target.vgpr.max_addressable.value))
+        return named.vgprs
+    given = allocation(kernel.target, kernel.wave_size, kernel.descriptor)
+    room = given.vgprs if named.agprs else max(given.vgprs, given.allocated_vgprs)
+    return max(named.vgprs, min(room, kernel.target.vgpr.max_addressable.value))
+
+
+def roomier_descriptor(kernel: Kernel, blocks: tuple[Block, ...]) -> KernelDescriptor | None:
+    """A descriptor for a version that names more VGPRs than the kernel's own gives; None where that one will do."""
+    if kernel.descriptor is None:
+        return None
+    counts = register_counts(kernel.descriptor, kernel.target, kernel.wave_size)
+    named = register_use(kernel.with_blocks(blocks)).vgprs
+    if named <= counts.vgprs:
+        return None
+    wanted = replace(counts, vgprs=named)
+    return with_register_counts(kernel.descriptor, wanted, kernel.target, kernel.wave_size)
 
 
 def joined_blocks(kernel: Kernel, changed: Mapping[int, Block]) -> tuple[Block, ...]:

@@ -53,9 +53,9 @@ def hoisted(facts: Facts, waits: Sequence[Instruction]) -> Iterator[Changed]:
         end = len(blocks[outside]) - ("terminator" in blocks[outside][-1].flags if blocks[outside] else 0)
         blocks[outside].insert(end, early)
         blocks[block_of[wait.id]] = [each for each in blocks[block_of[wait.id]] if each.id != wait.id]
-        mended = mended(facts, _with(kernel, blocks))
-        if mended is not None:
-            yield mended, f"wait for `{wait}` in front of the loop"
+        enough = mended(facts, _with(kernel, blocks))
+        if enough is not None:
+            yield enough, f"wait for `{wait}` in front of the loop"
 
 
 def _in_front_of(facts: Facts, loop: Loop) -> int | None:

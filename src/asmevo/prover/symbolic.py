@@ -12,8 +12,8 @@ Lanes. A vector instruction writes the lanes that EXEC switches on and keeps the
 register has two values: `enabled`, what is in the lanes of the EXEC under which it was last written, and
 `whole`, which is `enabled` merged into the old whole value under that EXEC. An instruction that works lane
 by lane under the very same EXEC value sees only `enabled`; that is what lets a register be renamed although
-its old contents differ. So does one under an EXEC that was narrowed since: all its lanes were written. Instructions that
-look across lanes, and any under another EXEC, see `whole`.
+its old contents differ. So does one under an EXEC that was narrowed since, as all its lanes were written.
+Instructions that look across lanes, and any under another EXEC, see `whole`.
 What ignores EXEC (matrix instructions) writes all lanes.
 
 Memory is one value a space. A store, atomic, barrier or message makes a new state from the old one, the
@@ -192,7 +192,7 @@ class Values:
 
     def narrow(self, mask: tuple[int, int], wider: tuple[int, int]) -> None:
         """Notes that one EXEC is a subset of another."""
-        if mask != wider:
+        if not self.is_within(wider, mask):  # no circles, where EXEC became 0 more than once
             self._wider[mask] = wider
 
     def is_within(self, mask: tuple[int, int], other: tuple[int, int]) -> bool:

@@ -34,7 +34,7 @@ Tell = Callable[[float, str], None]
 
 _TURNS = 40  # turns that a timed budget is divided into, within the bounds that follow
 _SHORTEST_TURN, _LONGEST_TURN = 0.1, 2.0  # seconds
-_COUNTED_TURN = 16  # evaluations and candidates of a turn, where candidates are counted
+_COUNTED_TURN = 16  # steps of a turn, where candidates are counted
 _PATIENCE = 8  # turns' worth of work without a script after which a proposer is cut short
 _STALE = 2  # turns without gain on a base that is not the best any more before it is given up
 _IN_VAIN = 3  # runs without gain after which a varied proposer counts as dry
@@ -78,6 +78,8 @@ class Island:
         self._bandit = Bandit(list(self._arms))
         self._turn_work = _turn_work(bench.options.budget)
         self._budget = Budget()
+        self._asked = 0
+        self._told_at = 0.0
         self._started, self._tried_before = time.monotonic(), 0
 
     def run(self, budget: Budget, tell: Tell = lambda share, words: None) -> bool:
@@ -139,6 +141,7 @@ class Island:
         assert base is not None
 
         def out_of_time() -> bool:
+            self._asked += 1
             late = self._work() - self._told_at > _PATIENCE * self._turn_work
             arm.was_cut = arm.was_cut or late
             return late or self._out()
@@ -172,9 +175,12 @@ class Island:
         self.bench.judge(script, base.kernel, proposer)
 
     def _work(self) -> float:
-        """What turns are measured in: seconds, or evaluations and candidates."""
+        """What turns are measured in: seconds; else steps, which are candidates, evaluations, and a proposer's own.
+
+        Of its own steps a proposer says nothing, but it asks at each whether its time is up.
+        """
         bench = self.bench
-        return time.monotonic() if self._budget.is_timed else float(bench.evaluations + bench.tried)
+        return time.monotonic() if self._budget.is_timed else float(bench.evaluations + bench.tried + self._asked)
 
     def _used(self) -> float:
         return self._budget.used(time.monotonic() - self._started, self.bench.tried - self._tried_before)

@@ -10,6 +10,11 @@ from enum import IntEnum
 from asmevo.program.instruction import Decoded
 from asmevo.target import Target
 
+_IMMEDIATES = (
+    *("s_nop", "s_clause", "s_sleep", "s_setprio", "s_set_inst_prefetch", "s_inst_prefetch", "s_sethalt"),
+    *("s_icache", "s_code_end", "s_ttrace", "s_incperflevel", "s_decperflevel", "s_round_mode", "s_version"),
+    *("s_denorm_mode", "s_wait", "s_prefetch", "s_trap", "s_monitor"),
+)
 _QUARTER_RATE = (
     *("v_mul_lo_u32", "v_mul_lo_i32", "v_mul_hi_u32", "v_mul_hi_i32", "v_mad_u64_u32", "v_mad_i64_i32"),
     *("v_mad_co_u64_u32", "v_mad_co_i64_i32", "v_mqsad", "v_qsad"),
@@ -35,11 +40,16 @@ class Port(IntEnum):
     END = 10
 
 
+def is_immediate(decoded: Decoded) -> bool:
+    """Whether an instruction goes to no unit; one that is not known counts as such."""
+    return decoded.mnemonic.startswith(_IMMEDIATES) or "unknown" in decoded.flags
+
+
 def vector_class(decoded: Decoded, target: Target) -> tuple[str, Port, str]:
     """Latency class, port and the unit's name of a vector instruction."""
     flags, mnemonic = decoded.flags, decoded.mnemonic
     latency = target.latency
-    if flags & {"mai", "wmma"} and target.matrix_row(mnemonic) is not None:
+    if flags & {"mai", "wmma", "swmmac"} and target.matrix_row(mnemonic) is not None:
         return "matrix", Port.MATRIX, "matrix"
     if "trans" in flags:
         if mnemonic.startswith("v_s_") and "scalar_trans" in latency:

@@ -26,7 +26,7 @@ from asmevo.program.registers import EXEC_MASK, SGPR_MASK, VCC_MASK, VECTOR_MASK
 from asmevo.target import Target
 from asmevo.target.facts import Fact, Known
 from asmevo.target.model import Number
-from asmevo.timing.instruction_class import Port, class_of_event, scalar_class, vector_class
+from asmevo.timing.instruction_class import Port, class_of_event, is_immediate, scalar_class, vector_class
 from asmevo.timing.operands import (
     accumulator,
     address,
@@ -34,6 +34,7 @@ from asmevo.timing.operands import (
     first_mask,
     imm16,
     named_dwords,
+    scalar_pairs,
     source_positions,
     vector_dwords,
     writes_scalar,
@@ -45,11 +46,6 @@ LANE_MASKS = VCC_MASK | EXEC_MASK
 SCALAR_RESULTS = SGPR_MASK | VCC_MASK
 
 _B128_DWORDS = 4
-_IMMEDIATES = (
-    *("s_nop", "s_clause", "s_sleep", "s_setprio", "s_set_inst_prefetch", "s_inst_prefetch", "s_sethalt"),
-    *("s_icache", "s_code_end", "s_ttrace", "s_incperflevel", "s_decperflevel", "s_round_mode", "s_version"),
-    *("s_denorm_mode", "s_wait", "s_prefetch", "s_trap", "s_monitor"),
-)
 
 
 class Stream(IntEnum):
@@ -148,6 +144,7 @@ class Profile:
     destination: int = 0
     vector: bool = False
     scalar_reads: tuple[int, ...] = ()
+    scalar_pairs: tuple[int, ...] = ()
     queue: Queue | None = None
     issue_busy: Cause = _ISSUE
     gathered: Operands | None = None
@@ -231,6 +228,7 @@ class Machine:
             profile,
             vector=profile.port in (Port.VALU, Port.TRANS, Port.MATRIX),
             scalar_reads=tuple(unit for unit in profile.reads if SCALAR_RESULTS >> unit & 1),
+            scalar_pairs=scalar_pairs(profile.decoded, SCALAR_RESULTS) if profile.port is Port.SALU else (),
             queue=queue,
             issue_busy=Cause(f"issue port {profile.port.name.lower()}", self.issue.cause.known),
             to_execute=self._to_execute(profile, queue) if queue is not None else 0,
@@ -289,7 +287,7 @@ class Machine:
             return self._end(decoded)
         if "exp" in flags:
             return self._plain(decoded, Port.EXPORT, "export", "export")
-        if mnemonic.startswith(_IMMEDIATES) or "unknown" in flags:
+        if is_immediate(decoded):
             return self._control(decoded, extra=self._extra(decoded))
         if mnemonic.startswith(("s_sendmsg", "s_get_named_barrier")):
             return self._plain(decoded, Port.IMMEDIATE, "message", "message")
@@ -416,8 +414,10 @@ class Machine:
         if row is None or table is None:
             worst = self.target.latency["valu"]
             return _cost(worst.occupancy, "matrix busy"), _cost(worst.result, "dependency matrix")
-        busy = Cost(row.passes * table.cycles_per_pass, Cause("matrix busy", table.known))
-        latency = max(row.latency * table.cycles_per_pass, busy.cycles)
+        extra = self.cost("sparse_matrix_extra" if "swmmac" in decoded.flags else "matrix_extra", "")
+        more = extra.cycles if extra is not None else 0
+        busy = Cost(row.passes * table.cycles_per_pass + more, Cause("matrix busy", table.known))
+        latency = max(row.latency * table.cycles_per_pass + more, busy.cycles)
         return busy, Cost(latency, Cause("dependency matrix", table.known))
 
     def _memory(self, decoded: Decoded) -> Profile:

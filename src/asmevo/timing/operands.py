@@ -78,3 +78,13 @@ def writes_scalar(decoded: Decoded, scalars: int) -> bool:
     """Whether there is a scalar result; one that is thrown away (null) takes the same way."""
     discarded = any(operand.written and operand.text == "null" for operand in decoded.operands)
     return discarded or bool(decoded.writes & scalars)
+
+
+def scalar_pairs(decoded: Decoded, scalars: int) -> tuple[int, ...]:
+    """For each scalar source the aligned pair of registers that it is in, -1 for one of several registers."""
+    masks = [
+        operand.registers.mask & scalars
+        for operand in decoded.operands
+        if operand.read and operand.registers is not None and operand.registers.mask & scalars
+    ]
+    return tuple((mask.bit_length() - 1) // 2 if mask.bit_count() == 1 else -1 for mask in masks)

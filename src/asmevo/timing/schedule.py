@@ -42,7 +42,7 @@ class Recent(NamedTuple):
 
 
 _FORWARDED = 3
-"""A scalar result is forwarded to the instructions up to this far behind its producer."""
+"""A scalar result is forwarded to the instructions up to this far behind its producer, if they do not wait for it."""
 
 VALU_HISTORY, TRANS_HISTORY, SALU_HISTORY = range(3)
 _HISTORIES = {"VALU_DEP": VALU_HISTORY, "TRANS32_DEP": TRANS_HISTORY}
@@ -115,6 +115,7 @@ class _Place:
     sources: dict[Link, None] = field(default_factory=dict)
     issued: dict[Link, None] = field(default_factory=dict)
     first_vector: bool = False
+    pair_kept: bool = False
     before_silent: bool = False
 
 
@@ -143,6 +144,7 @@ class _Linker:
         self._order = Order(machine)
         self._history: tuple[list[Link], ...] = ([], [], [])
         self._read_vector = False
+        self._pair = -1
 
     def stretch(self, instructions: Sequence[Instruction], taken: Sequence[bool], repeats: bool) -> list[Step]:
         first = len(self._places)
@@ -206,6 +208,9 @@ class _Linker:
         if profile.vector and profile.decoded.reads & VECTOR_MASK:
             place.first_vector |= not self._read_vector
             self._read_vector = True
+        if profile.scalar_pairs:
+            place.pair_kept = self._pair >= 0 and all(pair == self._pair for pair in profile.scalar_pairs)
+            self._pair = profile.scalar_pairs[-1]
         self._order.pass_by(slot, profile)
         self._drains.pass_by(slot, profile)
 
@@ -257,7 +262,7 @@ class _Rules:
             stream=int(profile.stream),
             queue=queue,
             held=bool((queue is None and results) or issued or sources or profile.waits),
-            to_execute=self._to_execute(place),
+            to_execute=self._to_execute(place, places),
             to_stamp=_to_stamp(profile),
             gathered=profile.gathered,
             vector_writes=profile.vector_writes,
@@ -297,12 +302,17 @@ class _Rules:
             return 0
         return 1 if profile.port is Port.TRANS else profile.occupancy.cycles
 
-    def _to_execute(self, place: _Place) -> int:
-        """Cycles from issue to execution when nothing is in the way."""
+    def _to_execute(self, place: _Place, places: Sequence[_Place]) -> int:
+        """Cycles from issue to execution when nothing is in the way.
+
+        The last pair of SGPRs that scalar instructions read is kept, so reading it again takes no longer than a
+        forwarded result.
+        """
         profile = place.profile
-        if profile.port is Port.SALU and any(slot >= place.slot - _FORWARDED for slot, _ in place.producers):
-            queue = self._machine.queues.get(Stream.SALU)
-            return queue.to_execute if queue is not None else 0
+        if profile.port is Port.SALU and profile.queue is not None:
+            near = [slot for slot, _ in place.producers if slot >= place.slot - _FORWARDED]
+            forwarded = any(not any(each.profile.silent for each in places[slot : place.slot]) for slot in near)
+            return profile.queue.to_execute if place.pair_kept or forwarded else profile.to_execute
         extra = self._first_vector if place.first_vector else None
         return profile.to_execute + (extra.cycles if extra is not None else 0)
 

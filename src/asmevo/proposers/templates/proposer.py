@@ -1,8 +1,9 @@
 """The template library as a proposer: every place in the hot blocks where a rule fits.
 
 First each application by itself, those first that the cycle model likes best, then all together that the gates did not
-refuse, that the model does not call slower and that do not get in each other's way. Templates that hold only under a looser floating-point policy
-than the search's are left out, and so is what puts in instructions that a switch of the constraint set forbids.
+refuse, that the model does not call slower and that do not get in each other's way. Templates that hold only under a
+looser floating-point policy than the search's are left out, and so is what puts in instructions that a switch of the
+constraint set forbids.
 """
 
 from __future__ import annotations
