@@ -66,8 +66,9 @@ NOT_MEASURED = """## What was not measured
 """
 
 BANDWIDTH = """Memory answers after a fixed time in the model. `attention_decode` reads each key and value once, so
-where they come from memory and not from a cache, its time is that of its bytes. Rows that are predicted below that floor differ
-only as long as the data is in a cache; from memory all of them would take the floor's time, whatever the order.
+where they come from memory and not from a cache, its time is that of its bytes. Rows that are predicted below that
+floor differ only as long as the data is in a cache; from memory all of them would take the floor's time, whatever the
+order.
 """
 
 COLUMNS = (

@@ -53,9 +53,9 @@ KEEP = ROOT / ".asmevo" / "gain_table.jsonl"
 
 HEAD = """# What the search gains
 
-Written by `tools/gain_table.py`; do not edit. {rows} rows, budget {budget} a row, one process. A row is one launch
-of a kernel as the compiler made it (Triton or clang, see tests/data/compiled_programs.README.md), optimised at level
-standard.
+Written by `tools/gain_table.py`; do not edit. {rows} rows, each with a budget of {budget}, one process. A row
+is one launch of a kernel as the compiler made it (Triton or clang, see tests/data/compiled_programs.README.md),
+optimised at level standard.
 Gains are predictions of the cycle model, not measurements: the geometric mean over a lone wave and as many waves as
 occupancy allows (at most 4). `measured` is the share of the lone wave's predicted cycles whose latencies were
 measured on silicon. Waits, VOPD pairs, VGPRs (live, highest) and waves (occupancy a SIMD) are before -> after.
@@ -220,12 +220,16 @@ def write_document(rows: Sequence[Row]) -> None:
     verified = [row for row in rows if row.seeds]
     head = HEAD.format(
         rows=len(whole),
-        budget=", ".join(sorted({row.budget for row in whole})),
+        budget=" or ".join(sorted({_spoken(row.budget) for row in whole})),
         seeds=len(SEEDS),
         different=sum(bool(row.difference) for row in verified),
         verified=len(verified),
     )
     DOCUMENT.write_text(head + "\n".join((*_means(whole), *_alone(rows), *_table(whole))) + "\n", encoding="utf-8")
+
+
+def _spoken(budget: str) -> str:
+    return budget if budget.endswith("s") else f"{budget} candidates"
 
 
 def _means(rows: Sequence[Row]) -> list[str]:
@@ -244,7 +248,7 @@ def _means(rows: Sequence[Row]) -> list[str]:
             str(len(own)),
             str(len(gained)),
             _percent(mean_gain(own)),
-            f"{_percent(mean_gain(matrix))} ({len(matrix)})",
+            f"{_percent(mean_gain(matrix))} ({len(matrix)})" if matrix else "-",
             f"{before} -> {after}" if before or after else "-",
             str(steps),
             _percent(measured),

@@ -230,3 +230,14 @@ def test_a_uniform_condition_kept_as_a_mask_of_lanes(choice: str, change: str, a
 def test_a_branch_over_code_without_lanes(between: str, apart: bool) -> None:
     text = f"v_cmp_lt_i32 vcc, v0, v1\n{between}\ns_cbranch_execz on\nv_mov_b32 v2, 0\non:\ns_endpgm"
     assert bool(Uniformity(kernel(text, "gfx942", INPUTS)).divergent_blocks) is apart
+
+
+def test_masks_of_narrow_waves_are_single_registers() -> None:
+    """s3 is written in between: with 32 lanes that is no part of the mask in s2, with 64 it is."""
+    text = (
+        "s_load_b32 s4, s[0:1], 0x0\ns_waitcnt lgkmcnt(0)\ns_cmp_lt_i32 s4, 3\ns_cselect_b32 s2, -1, 0\n"
+        "s_mov_b32 s3, s9\ns_and_b32 vcc_lo, exec_lo, s2\ns_cbranch_vccnz on\nv_mov_b32 v2, 0\non:\ns_endpgm"
+    )
+    narrow = kernel(text, "gfx1100", INPUTS | {"next_free_sgpr": 16})
+    assert narrow.wave_size == 32
+    assert Uniformity(narrow).divergent_blocks == frozenset()

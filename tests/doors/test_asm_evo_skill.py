@@ -29,7 +29,7 @@ def _evolve(root: Path, source: Path, *more: str) -> Result:
 
 def test_one_step_from_a_file_to_a_faster_verified_one(tmp_path: Path) -> None:
     source = _source(tmp_path, "gfx90a/three_kernels.s")
-    result = _evolve(tmp_path, source, "--gpu", "gfx90a", "--rocm", "6.1.3", "--budget", "6s", "--verbose")
+    result = _evolve(tmp_path, source, "--gpu", "gfx90a", "--rocm", "6.1.3", "--budget", "16", "--verbose")
     assert result.exit_code == 0, result.output
     old, new = open_program(source), open_program(tmp_path / "out.s")
     better = {one.name for one, other in zip(old.kernels, new.kernels, strict=True) if one.hash != other.hash}

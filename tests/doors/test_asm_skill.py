@@ -58,7 +58,7 @@ def _settings(home: Path, text: str) -> None:
 
 def test_from_slice_to_patched_file(matmul: Path, home: Path) -> None:
     slice_, patch, out = _sliced(matmul), matmul.with_suffix(".patch"), matmul.with_suffix(".out")
-    result = _ask("optimize", "--slice", slice_, "--output", patch, "--budget", "6s")
+    result = _ask("optimize", "--slice", slice_, "--output", patch, "--budget", "16")
     assert result.exit_code == 0, result.output
     best = json.loads(patch.read_text())["candidates"][0]
     assert best["predicted_gain"] > 0.01

@@ -279,6 +279,29 @@ def test_registers_that_nobody_wrote_are_noted_or_refused(engine: str) -> None:
     assert launch(ADD + STORE, engine, poison="ignore").notes == ()
 
 
+PACKED = {
+    "v_pk_mul_f32 v[2:3], v[8:9], v[8:9] op_sel_hi:[0,0]": ("v8",),
+    "v_pk_mul_f32 v[2:3], v[8:9], v[8:9] op_sel:[1,1]": ("v9",),
+    "v_pk_mul_f32 v[2:3], v[8:9], v[8:9]": ("v8", "v9"),
+    "v_pk_fma_f32 v[2:3], v[8:9], v[10:11], v[12:13] op_sel:[0,1,0] op_sel_hi:[0,1,1]": ("v8", "v11", "v12", "v13"),
+    "v_pk_mov_b32 v[2:3], v[8:9], v[10:11] op_sel:[1,0]": ("v9", "v10"),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("text", PACKED)
+def test_of_a_register_pair_only_what_op_sel_chooses_is_read(engine: str, text: str) -> None:
+    """Compilers leave the other register of the pair unwritten."""
+    writes = {name: f"  v_mov_b32_e32 {name}, 1.0\n" for name in PACKED[text]}
+    body = f"  {text}\n{STORE}"
+    assert launch("".join(writes.values()) + body, engine, poison="error").outcome is Outcome.RAN
+    for name in writes:
+        others = "".join(write for other, write in writes.items() if other != name)
+        refused = launch(others + body, engine, poison="error")
+        assert refused.outcome is Outcome.FAULT
+        assert refused.problems[0].endswith(f"reads {name}, which nobody wrote")
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("n", [0, 1])
 def test_a_register_that_one_path_writes(engine: str, n: int) -> None:

@@ -10,7 +10,7 @@ import pytest
 from chart import chart
 from conclusions import beside_published, registers, summary, verification
 from document import files
-from rows import Result, results, spread
+from rows import PUBLISHED_AGENTS, Result, results, spread
 
 
 def _row(agent: str, stage: str, cycles: float, waves: int, vgprs: int, verified: str = "equal") -> dict[str, Any]:
@@ -68,6 +68,17 @@ def test_errors_of_the_model_are_found_in_the_validation() -> None:
     assert {"gfx1100", "gfx1201"} <= set(errors)
     assert "gfx942" not in errors  # no trace of it is there
     assert all(0 <= error < 1 for each in errors.values() for error in each)
+
+
+def test_kept_results_are_complete_and_verified() -> None:
+    """The row set of the published experiment is there for both kernels on gfx1100 and gfx942, and agrees."""
+    found = {(result.kernel, result.target): result for result in results()}
+    for kernel in ("fused_mlp", "attention_decode"):
+        for target in ("gfx1100", "gfx942"):
+            result = found[kernel, target]
+            agents = {row.agent for row in result.by_stage("pre") if row.data["verified"] == "equal"}
+            assert set(PUBLISHED_AGENTS) <= agents
+            assert not result.failed
 
 
 def test_document_and_charts_are_what_the_results_give() -> None:

@@ -48,3 +48,4 @@ def test_used_and_parts() -> None:
     assert Budget.of("10").used(1e6, 10) == 1.0
     assert Budget.of("10s").part(0.5) == Budget(seconds=5.0)
     assert Budget.of("10").part(0.01) == Budget(candidates=1)
+    assert Budget.of("10s").part(0.0).used(0.0, 0) == 1.0

@@ -116,6 +116,17 @@ def test_vector_memory_issues_when_the_lds_before_it_is_through(kernel_of: Build
     assert gaps(kernel_of, "gfx1201", text) == [3 + 6]
 
 
+def test_the_neighbour_simd_stores_between_two_stores(kernel_of: Build) -> None:
+    """A store of 2 address and 4 data registers takes 6; with waves on both SIMDs 12 (gfx1200 E_8_8_16_4, 30 of 32).
+
+    When the queue is full, issue follows execution.
+    """
+    text = "\n".join(["global_store_b128 v[0:1], v[4:7], off"] * 14)
+    assert gaps(kernel_of, "gfx1200", text)[10:] == [6] * 3
+    first, _ = issues(kernel_of, "gfx1200", text, waves=2)
+    assert [later - time for time, later in pairwise(first)][10:] == [12] * 3
+
+
 def test_waves_that_do_nothing_stop_nobody(kernel_of: Build) -> None:
     """custom_wave_sync: up to 13 waves' s_nop in one cycle; while some waves sleep, others issue."""
     text = "\n".join(["s_nop 0"] * 8)

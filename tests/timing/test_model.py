@@ -30,7 +30,7 @@ def test_independent_vector_instructions_issue_each_cycle(kernel_of: Build) -> N
 
 
 def test_dependent_vector_instructions_execute_every_fifth_cycle(kernel_of: Build) -> None:
-    """The queue of 12 fills, so in the long run a chain of 20 takes 20 times 5, branch hidden."""
+    """Queue and operand pipe fill, so in the long run a chain of 20 takes 20 times 5, branch hidden."""
     assert loop_of(kernel_of, "gfx1100", DEPENDENT) == 100
 
 

@@ -23,6 +23,7 @@ from asmevo.program.registers import EXEC_MASK, SGPR_MASK, VCC_MASK, units_of
 _LOGIC = frozenset({"mov", "not", "and", "or", "xor", "nand", "nor", "xnor", "andn2", "orn2", "and_not1", "or_not1"})
 _ASKS = frozenset({"and", "andn2", "and_not1"})
 _CONSTANTS = ("-1", "0")
+_PAIRED = 64  # lanes of a wave whose masks take two registers
 _EVEN = sum(1 << unit for unit in list(units_of(SGPR_MASK))[::2]) | (VCC_MASK & -VCC_MASK) | (EXEC_MASK & -EXEC_MASK)
 
 
@@ -42,7 +43,9 @@ class LaneMasks(NamedTuple):
         `together`: all waves come by here; `scc`: SCC is the same in all of them in front of it.
         """
         written = decoded.writes
-        whole = written | (written & _EVEN) << 1 | (written >> 1) & _EVEN
+        whole = written
+        if wave_size == _PAIRED:
+            whole |= (written & _EVEN) << 1 | (written >> 1) & _EVEN
         masks, zeros, lanes = self.masks & ~whole, self.zeros & ~whole, self.lanes & ~whole
         name, _, width = decoded.mnemonic.removeprefix("s_").rpartition("_")
         operands = decoded.operands

@@ -16,7 +16,6 @@ LANES_PER_DWORD = 2
 _SUB = re.compile(r"sub(\d+)")
 _CLASS_BITS = re.compile(r"(?:^|_)(?:[a-z]+?)?(\d+)(?:_|$)")
 _VECTOR_CLASS = re.compile(r"^(?:vgpr|vreg|agpr|areg|av)_")
-_SCALAR_CLASS = re.compile(r"^(?:sgpr|sreg|ttmp|m0|scc)")
 _TUPLE_ITEM = re.compile(r"(?:[svat]gpr|ttmp)\d+")
 _PAIRS = ("vcc", "exec", "flat_scr", "xnack_mask", "tba", "tma")
 _CONSTANT = re.compile(r"^(?:noreg|sgpr_null(?:64|_hi)?|src_.*)$")
@@ -56,12 +55,6 @@ def class_lanes(register_class: str) -> int:
 def is_vector_class(register_class: str) -> bool:
     """Whether registers of the class hold a value a lane (VGPRs, accumulation registers)."""
     return bool(_VECTOR_CLASS.match(register_class))
-
-
-@cache
-def is_scalar_class(register_class: str) -> bool:
-    """Whether registers of the class are scalar."""
-    return bool(_SCALAR_CLASS.match(register_class))
 
 
 @cache

@@ -154,7 +154,8 @@ def apply(
         written = str(output) if applied.data else None
         print_json({"written": written, "floating_point": read.floating_point, "verdicts": applied.verdicts})
     elif applied.data is not None:
-        typer.echo(f"{output}: candidate {candidate} of {patch}, {len(applied.verdicts)} gates passed, fp {read.floating_point}")
+        passed = f"{len(applied.verdicts)} gates passed, floating point {read.floating_point}"
+        typer.echo(f"{output}: candidate {candidate} of {patch}, {passed}")
     else:
         last = applied.verdicts[-1]
         typer.echo(f"asmevo: {patch}: gate {last['gate']} {last['kind']}: {last['reason']}", err=True)

@@ -20,15 +20,49 @@ from asmevo.emulator.code import Step
 from asmevo.program.instruction import Decoded
 from asmevo.program.registers import EXEC_MASK, M0_MASK, MODE_MASK, NAMED_SPANS, SCC_MASK, UNIT_COUNT
 from asmevo.semantics.expression import Control
+from asmevo.semantics.operands import bit_list, source_position
 
 _ALL = (1 << UNIT_COUNT) - 1
 # EXEC and MODE are set by the launch; M0 and FLAT_SCRATCH are inputs that many instructions have and few use.
 _NEVER_POISON = EXEC_MASK | MODE_MASK | M0_MASK | NAMED_SPANS["flat_scratch"].mask
 
+_PACKED, _PACKED_MOVE, _PAIR_BITS = "v_pk_", "v_pk_mov_b32", 64
+
 
 def used_units(decoded: Decoded) -> int:
     """The units whose values an instruction uses. A destination that only keeps its old value is no use of it."""
-    return decoded.reads & ~decoded.writes & ~_NEVER_POISON | decoded.reads & decoded.writes & SCC_MASK
+    reads = decoded.reads & ~_unchosen_units(decoded)
+    return reads & ~decoded.writes & ~_NEVER_POISON | reads & decoded.writes & SCC_MASK
+
+
+def _unchosen_units(decoded: Decoded) -> int:
+    """Registers of pairs that a packed 32-bit operation names and does not read.
+
+    `op_sel` chooses the register of each pair for the low result, `op_sel_hi` for the high one; v_pk_mov_b32 takes one
+    register of each source, by `op_sel`. Compilers let the other register of a pair be anything.
+    """
+    if not decoded.mnemonic.startswith(_PACKED):
+        return 0
+    named = read = 0
+    for index, operand in enumerate(decoded.operands):
+        if operand.registers is None or not operand.read:
+            continue
+        mask = operand.registers.mask
+        named |= mask
+        if operand.registers.bits != _PAIR_BITS:
+            read |= mask
+            continue
+        low = mask & -mask
+        for half in _chosen_halves(decoded, source_position(decoded, index)):
+            read |= mask ^ low if half else low
+    return named & ~read
+
+
+def _chosen_halves(decoded: Decoded, position: int) -> tuple[int, ...]:
+    low = (*bit_list(decoded, "op_sel"), 0, 0, 0)[position]
+    if decoded.mnemonic.startswith(_PACKED_MOVE):
+        return (low,)
+    return (low, (bit_list(decoded, "op_sel_hi") or (1, 1, 1))[position])
 
 
 class UnwrittenReads:

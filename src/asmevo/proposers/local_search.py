@@ -7,7 +7,7 @@ random. Orders that cost no more are kept, so that the search can walk along pla
 starts again from the best with larger steps.
 
 A block is put together again (`placement`) for every question to the model, and the model is asked about the changed
-part of the path only (`ChangedWindow`): first for a lone wave, for more waves only where that gains. Whoever is the
+part of the path only (`ChangedWindow`): first for a lone wave, for more waves where that does not lose. Whoever is the
 best so far by that has to be better by `facts.cost`, too, to be offered. What a gate rejects is not built upon.
 """
 
@@ -33,6 +33,7 @@ _PATIENCE = 60
 _LARGEST_STEP = 6
 _AIMED = 0.5
 _TOLERANCE = 1e-9
+_WORTH_ASKING = 0.002
 _STARTS = ("default", "model_guided", "steady", "pref_load")
 _NEVER = float("inf")
 
@@ -75,12 +76,12 @@ class _Climb:
         return self.problem.rebuild(order)
 
     def cost(self, blocks: tuple[Block, ...] | None) -> tuple[float, float]:
-        """Of an order and of a lone wave in it. Where the latter does not gain, its loss is all that is looked at."""
+        """Of an order and of a lone wave in it. Where the latter clearly loses, its loss is all that is looked at."""
         if blocks is None:
             return _NEVER, _NEVER
         version = self.facts.kernel.with_blocks(blocks)
         lone = self.model.lone(version)
-        if lone < self.here_lone - _TOLERANCE:
+        if lone < self.here_lone + _WORTH_ASKING:
             return self.model.whole(version, lone), lone
         return self.here_cost + lone - self.here_lone, lone
 

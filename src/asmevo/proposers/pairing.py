@@ -36,6 +36,8 @@ _NEAR, _FAR = 24, 96
 _FUSED = ("v_dual_fma", "v_dual_dot2acc")
 _FUSED_SINGLE = ("v_fma", "v_dot2acc")
 _SHARE_GIVEN_UP = 8
+_WEIGHED = 8
+"""Hot blocks for which the model is asked about every way."""
 _FEWEST_HALVES = 2
 
 
@@ -92,15 +94,16 @@ class DualIssue:
     def _block(
         self, facts: Facts, index: int, rules: VopdFacts
     ) -> Generator[EditScript, bool | None, _Made | None]:
-        """The first accepted of the ways for a block, the cheapest first."""
+        """The first accepted of the ways for a block, the cheapest first; of a block that is not hot the one way with
+        most pairs."""
         kernel = facts.kernel
         for apart in (True, False):
-            found = [
-                _Made(blocks, facts.cost(kernel.with_blocks(blocks)))
-                for blocks in rebuilt_blocks(facts, index, rules, apart=apart)
-                if pair_count(blocks[index]) > pair_count(kernel.blocks[index])
-            ]
-            for made in sorted(found, key=lambda each: each.cost):
+            ways = rebuilt_blocks(facts, index, rules, apart=apart)
+            found = [each for each in ways if pair_count(each[index]) > pair_count(kernel.blocks[index])]
+            if index not in facts.hot_blocks[:_WEIGHED]:
+                found = sorted(found, key=lambda each: -pair_count(each[index]))[:1]
+            weighed = [_Made(each, facts.cost(kernel.with_blocks(each))) for each in found]
+            for made in sorted(weighed, key=lambda each: each.cost):
                 words = f"{self.name}: block {index}, {_gain(kernel, made.blocks)}"
                 descriptor = roomier_descriptor(kernel, made.blocks)
                 accepted = yield script_between(kernel, made.blocks, words, descriptor)

@@ -47,6 +47,8 @@ class Budget:
 
     def used(self, seconds: float, candidates: int) -> float:
         """The share that is used after so many seconds and candidates; 1 when it is all."""
+        if self.seconds <= 0:
+            return 1.0
         return max(seconds / self.seconds, candidates / self.candidates)
 
     def __str__(self) -> str:

@@ -54,6 +54,7 @@ class Step:
 
     `places`, `passes`, `to_pipe`: see Profile and operand_pipe. `special`: it does more at issue than to take ports.
     `owner`: slot and cause for those that find its unit busy.
+    `neighbour`: cycles that its unit then serves the neighbour SIMD, if waves run there.
     `after_trans`: cycles from the end of a transcendental to its execution.
     `unlimited`: any number of waves may issue it in a cycle.
     `held`: whether anything but the units can delay its issue. `entry`: cycles more behind an instruction
@@ -81,6 +82,7 @@ class Step:
     special: bool
     owner: tuple[int, Cause]
     after_trans: int
+    neighbour: int
     to_pipe: int
     gap: int
     gap_cause: Cause
@@ -239,6 +241,8 @@ class _Rules:
         self._first_vector = cost("first_valu_of_wave", "first valu")
         after_trans = cost("matrix_after_trans", "") if machine.two_clocks else None
         self._after_trans = after_trans.cycles if after_trans is not None else 0
+        neighbour = cost("vmem_store_neighbour", "") if machine.two_clocks else None
+        self._neighbour = neighbour.cycles if neighbour is not None else 0
         self._entry = cost("immediate_after_other", "issue immediate")
         self._two_pass = cost("delay_alu_valu_dep_two_pass", "delay_alu valu")
         self._one_pass = cost("delay_alu_valu_dep", "delay_alu valu")
@@ -275,6 +279,7 @@ class _Rules:
             passes=self._passes(profile),
             special=bool(profile.places > 1 or profile.returns or profile.waits or profile.barrier),
             owner=(slot, profile.occupancy.cause),
+            neighbour=self._neighbour * profile.occupancy.cycles if profile.kind == "vmem_store" else 0,
             after_trans=self._after_trans if profile.port is Port.MATRIX else 0,
             to_pipe=max(0, profile.to_execute - machine.operand_pipe),
             gap=taken.cycles if taken is not None else machine.interval,

@@ -5,6 +5,10 @@ computes its instruction's issue time as the latest of all constraints, and reme
 was. Since a constraint of one wave only ever moves another wave's times later, a wave whose time grew when
 looked at again is put back into the queue; so the order is the one a cycle-by-cycle simulation would give.
 
+A port takes one instruction a cycle, except that any number of waves issue immediates. An instruction of several
+passes keeps its port until the last has a place in the queue; who waited behind it first is next. The wave that took
+the last place of a queue stops until one is free. Stores alternate with the neighbour SIMD's if there are more waves.
+
 Loops are left when they are steady: the durations of the last iterations repeat with a period of at most
 `_LONGEST_PERIOD` for every wave, or `most_iterations` have run. All waves leave after the same iteration, so
 barriers stay in step.
@@ -126,22 +130,14 @@ class Simulator:
         routes: Sequence[int] | None = None,
     ) -> None:
         self._interval = machine.interval
+        self._shares = waves > 1
         slots = sum(len(steps) for steps, _, _ in stretches)
         counters = len(machine.counters)
         self.logs = [
             StretchLog(steps, repeats, limit, [[] for _ in range(waves)]) for steps, repeats, limit in stretches
         ]
         self.waves = [
-            self._wave(
-                number,
-                number // group_size,
-                number * spacing,
-                slots,
-                counters,
-                machine.interval,
-                len(self.logs),
-            )
-            for number in range(waves)
+            self._wave(number, number // group_size, number * spacing, slots, counters) for number in range(waves)
         ]
         if given is not None:
             for wave, times in zip(self.waves, given, strict=True):
@@ -167,12 +163,11 @@ class Simulator:
         self._bank_cause = Cause("vgpr banks", "measured")
         self.observe: Observe | None = None
 
-    @staticmethod
-    def _wave(number: int, group: int, start: int, slots: int, counters: int, interval: int, stretches: int) -> Wave:
+    def _wave(self, number: int, group: int, start: int, slots: int, counters: int) -> Wave:
         return Wave(
             number, group, start, [_LONG_AGO] * slots, [_LONG_AGO] * slots,
-            [[] for _ in range(counters)], {}, entered=start, last_issue=start - interval,
-            last_stretch=stretches - 1,
+            [[] for _ in range(counters)], {}, entered=start, last_issue=start - self._interval,
+            last_stretch=len(self.logs) - 1,
         )  # fmt: skip
 
     def run(self) -> None:
@@ -421,7 +416,7 @@ class Simulator:
             gathered = file.gather(wave.number, step.gathered, step.vector_writes, time, start)
             if gathered > start:
                 start, why, whom = gathered, self._bank_cause, step.slot
-        self._engine_free[engine] = start + step.occupancy
+        self._engine_free[engine] = start + step.occupancy + (step.neighbour if self._shares else 0)
         self._engine_owner[engine] = step.owner
         self._stream_last[step.stream] = start
         passes = step.passes

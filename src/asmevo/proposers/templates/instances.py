@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from asmevo.analysis.liveness import Liveness
 from asmevo.program.decode import DecodingContext
-from asmevo.program.instruction import Decoded, Instruction
+from asmevo.program.instruction import REGISTER_LETTERS, Decoded, Instruction
 from asmevo.program.kernel import Block, Kernel
 from asmevo.program.registers import SCC_MASK, RegisterFile, RegisterSpan, spans_of, unit_span
 from asmevo.proposers.proposer import Facts
@@ -42,7 +42,6 @@ TARGETS = (
 """A GPU of each family, and those that have more instructions than their family's first."""
 _MOST_NUMBERS = 5  # choices of numbers in one proof
 _MOST_TRIED = 20_000
-_LETTER_FILE = {"v": RegisterFile.VGPR, "s": RegisterFile.SGPR, "a": RegisterFile.AGPR}
 _LIMITS = ProofLimits(question=5.0, total=20.0, draws=40, replay=5.0)
 # What makes true what is asked about a register, by the question and the register's letter.
 _MADE_TRUE = {
@@ -159,7 +158,7 @@ def _numbers(template: CompiledTemplate) -> Iterator[dict[str, int]]:
 
 def _distinct(template: CompiledTemplate, numbers: Mapping[str, int]) -> Binding:
     """A register of its own for each variable of the pattern."""
-    after = dict.fromkeys(_LETTER_FILE, 0)
+    after = dict.fromkeys(REGISTER_LETTERS, 0)
     bound: dict[str, Bound] = {}
     fresh = {slot.name for slot in template.fresh}
     for name, slot in template.variables.items():
@@ -169,7 +168,7 @@ def _distinct(template: CompiledTemplate, numbers: Mapping[str, int]) -> Binding
             letter = _letter(slot, template)
             width = _width(slot, template)
             step = min(1 << (width - 1).bit_length(), _WIDEST_STEP)
-            span = RegisterSpan(_LETTER_FILE[letter], -(-after[letter] // step) * step, width)
+            span = RegisterSpan(REGISTER_LETTERS[letter], -(-after[letter] // step) * step, width)
             after[letter] = span.first + width
             bound[name] = Bound(str(span), span)
     return Binding(bound, ())
@@ -238,7 +237,7 @@ def _spare(template: CompiledTemplate) -> dict[str, Bound]:
     found = {}
     for number, slot in enumerate(template.fresh):
         letter = "s" if slot.is_mask else slot.kind
-        span = RegisterSpan(_LETTER_FILE[letter], _SPARE + 4 * number, _width(slot, template))
+        span = RegisterSpan(REGISTER_LETTERS[letter], _SPARE + 4 * number, _width(slot, template))
         found[slot.name] = Bound(str(span), span)
     return found
 
@@ -260,7 +259,7 @@ def _readers(template: CompiledTemplate, binding: Binding) -> list[str]:
     readers = [f"v_xor_b32 v90, {bound.text}, v91"]
     if bound.text.startswith("s"):
         readers.append(f"s_xor_b32 s90, s91, {bound.text}")
-    elif now.kind in _LETTER_FILE:
+    elif now.kind in REGISTER_LETTERS:
         readers.append(f"v_fma_f32 v92, v93, v94, -{bound.text}")
     return readers
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from asmevo.program.instruction import Instruction, Modifier, Operand
+from asmevo.program.instruction import REGISTER_LETTERS, Instruction, Modifier, Operand
 from asmevo.program.registers import NAMED_SPANS, RegisterFile, RegisterSpan, units_of
 from asmevo.proposers.templates.block_index import BlockIndex
 from asmevo.proposers.templates.language import Line, ModifierSlot, Slot
@@ -23,7 +23,6 @@ from asmevo.semantics.operands import UnsupportedOperandError
 
 _WINDOW = 96  # instructions between lines that no register ties together
 _MOST_MATCHES = 256  # of one template in one block
-_FILES = {"v": RegisterFile.VGPR, "s": RegisterFile.SGPR, "a": RegisterFile.AGPR}
 _VCC = NAMED_SPANS["vcc"].base_unit
 
 
@@ -220,7 +219,7 @@ def _bound(slot: Slot, operand: Operand, text: str, instruction: Instruction) ->
         fits = span.count == instruction.decoded.wave_size // 32
         kind_fits = span.file is RegisterFile.SGPR or span.base_unit == _VCC
         return Bound(text, span) if fits and kind_fits else None
-    if span.file is not _FILES[slot.kind]:
+    if span.file is not REGISTER_LETTERS[slot.kind]:
         return None
     if span.count != slot.width:
         return None

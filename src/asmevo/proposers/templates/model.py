@@ -76,9 +76,11 @@ class TemplateEntry(_Model):
     variants: tuple[dict[Hole, str], ...] = Field(
         default=(), max_length=_MOST_VARIANTS, description="What `{NAME}` in the texts becomes, one template each."
     )
-    latency: float = Field(default=0.0, description="Cycles that its last result comes later; negative is better.")
+    latency: float = Field(
+        default=0.0, description="Instructions that the last result waits for more; negative is better."
+    )
     throughput: float = Field(
-        default=0.0, description="Cycles of issue that it takes more; negative is better."
+        default=0.0, description="Issue slots at the full rate that it takes more; negative is better."
     )
     vgpr_pressure: int = Field(default=0, description="VGPRs that it needs more at its place.")
     floating_point: PolicyName = Field(

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from asmevo.analysis.dependence import clause_length
 from asmevo.analysis.memory import memory_effect
-from asmevo.program.instruction import Decoded, Instruction
+from asmevo.program.instruction import REGISTER_LETTERS, Decoded, Instruction
 from asmevo.program.registers import EXEC_MASK, MODE_MASK, RegisterFile, file_mask, span, units_of
 from asmevo.proposers.placement import UNNAMED
 from asmevo.proposers.templates.block_index import BlockIndex
@@ -31,7 +31,6 @@ from asmevo.proposers.templates.substitution import substituted
 from asmevo.proposers.templates.writing import encoded, part_of, written
 from asmevo.prover import FloatPolicy
 
-_FILES = {"v": RegisterFile.VGPR, "s": RegisterFile.SGPR, "a": RegisterFile.AGPR}
 _OF_THE_WAVE = EXEC_MASK | MODE_MASK
 
 
@@ -130,7 +129,7 @@ def _with_fresh(match: Match, index: BlockIndex) -> Binding | None:
 
 def _free(slot: Slot, taken: int, index: BlockIndex, match: Match) -> Bound | None:
     """The first free registers of the kernel for a variable; pairs and more start at an even number."""
-    file = RegisterFile.SGPR if slot.is_mask else _FILES.get(slot.kind)
+    file = RegisterFile.SGPR if slot.is_mask else REGISTER_LETTERS.get(slot.kind)
     if file is None:
         return None
     width = match.template.context.wave_size // 32 if slot.is_mask else slot.width
@@ -158,7 +157,7 @@ def _units(slot: Slot, binding: Binding) -> range:
     bound = binding.bound.get(slot.name)
     if bound is None or bound.span is None:
         return range(0)
-    if slot.kind not in _FILES:
+    if slot.kind not in REGISTER_LETTERS:
         return bound.span.units
     try:
         return part_of(slot, bound).units

@@ -54,7 +54,7 @@ def _reading(decoded: Decoded, mask: int, now: Slot, binding: Binding, match: Ma
             continue
         if operand.written or operand.half or operand.registers.mask != mask:
             return None
-        replaced = next(marks_kept(operand.text, str(operand.registers), text), None)
+        replaced = marks_kept(operand.text, str(operand.registers), text)
         if replaced is None:
             return None
         texts[place] = replaced

@@ -6,7 +6,7 @@ number must be, too many literals, an offset that does not fit. Answers are kept
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 
 from asmevo.program.decode import DecodingContext
@@ -20,7 +20,7 @@ from asmevo.proposers.templates.expressions import NoValueError
 from asmevo.proposers.templates.language import Line, Slot
 from asmevo.proposers.templates.matching import Binding, Bound
 
-_SHOWN_LINES = ("vopd", "dpp", "sdwa")
+_NOT_RESPELLED = frozenset({"vopd", "dpp", "sdwa"})
 
 
 @lru_cache(maxsize=1 << 15)
@@ -96,7 +96,7 @@ def _as_written(modifier: Modifier) -> str:
 def respelled(decoded: Decoded, texts: Mapping[int, str], context: DecodingContext) -> Decoded | None:
     """An instruction with other texts for some of its printed operands; None if it cannot have them."""
     statements = parse_statements(decoded.text)
-    if len(statements) != 1 or not decoded.flags.isdisjoint(_SHOWN_LINES):
+    if len(statements) != 1 or not decoded.flags.isdisjoint(_NOT_RESPELLED):
         return None
     (statement,) = statements
     operands = [texts.get(place, operand.text) for place, operand in enumerate(statement.operands)]
@@ -105,9 +105,9 @@ def respelled(decoded: Decoded, texts: Mapping[int, str], context: DecodingConte
     return encoded(f"{base_mnemonic(decoded.mnemonic)} {behind}", context)
 
 
-def marks_kept(old: str, register: str, new: str) -> Iterator[str]:
-    """The text of an operand with a register in it exchanged; nothing if the marks around it do not fit."""
+def marks_kept(old: str, register: str, new: str) -> str | None:
+    """The text of an operand with a register in it exchanged; None if the marks around it do not fit."""
     if old == register:
-        yield new
-    elif old in (f"-{register}", f"|{register}|", f"-|{register}|") and not new[:1].isdigit() and new[:1] != "-":
-        yield old.replace(register, new)
+        return new
+    marked = old in (f"-{register}", f"|{register}|", f"-|{register}|")
+    return old.replace(register, new) if marked and not new[:1].isdigit() and new[:1] != "-" else None
