@@ -133,6 +133,14 @@ def test_every_strategy_makes_code() -> None:
         assert ".amdhsa_kernel lds_reduce" in strategy.assembly(made)
 
 
+def test_a_way_through_text_alone_changes_no_order() -> None:
+    """LLVM's scheduler on the text it wrote itself: for this kernel the very code of one run."""
+    made = compiled("lds_reduce", "gfx1100")
+    own = made.program(made.assembly, "own").kernel("lds_reduce")
+    again = made.program(llvm_strategies()["through-text"].assembly(made), "again").kernel("lds_reduce")
+    assert lines_changed(own, again) == 0
+
+
 def test_attributes_reach_the_kernel() -> None:
     """With one wave a SIMD wanted, LLVM may take what registers it likes; occupancy is what it was told."""
     assembly = llvm_strategies()["waves-per-eu-1"].assembly(compiled("fused_mlp", "gfx942"))

@@ -8,13 +8,15 @@ gates, and should need no more waits than the compiler did. LLVM's own hints ser
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from compiled_programs import all_files, names
 from wait_simulator import find_violation
-from written_kernels import COMPILED, compiled_kernels
+from written_kernels import COMPILED, compiled_kernels, written
 
 from asmevo.analysis.events import effect_of
+from asmevo.analysis.hazards import analyse_hazards
 from asmevo.gates import Pipeline
 from asmevo.program import open_program, read_program
 from asmevo.program.candidate import Candidate
@@ -144,3 +146,26 @@ def with_hints(plain: list[Instruction], plan: list[tuple[int, str]]) -> list[In
 )
 def test_wait_texts(target: str, counters: dict[str, int], texts: list[str]) -> None:
     assert wait_texts(counters, load_target(target)) == texts
+
+
+MATRIX = "v_mfma_f32_32x32x1_2b_f32 v[0:31], v40, v41, v[0:31]\n" + "\n".join(
+    f"v_mul_f32 v{50 + number}, v{number}, v{number}" for number in range(6)
+)
+
+
+def test_no_ops_are_counted_once_and_fit_their_field() -> None:
+    """Six readers of one matrix result: the first waits for all, in no-ops of at most 16 states, none too many."""
+    kernel = written(MATRIX + "\ns_endpgm", "gfx942")
+    placement = Placement(Facts(kernel), 0)
+    blocks = placement.rebuild(placement.body)
+    assert blocks is not None
+    texts = [each.text for each in blocks[0].instructions]
+    counts = [int(text.split()[1]) for text in texts if text.startswith("s_nop")]
+    assert len(counts) == 2
+    assert max(counts) <= 15
+    assert texts[1:3] == [f"s_nop {count}" for count in counts]
+    assert not analyse_hazards(kernel.with_blocks(blocks)).violations
+    shorter = [each for each in blocks[0].instructions if each.text != f"s_nop {counts[1]}"]
+    fewer = Instruction(9999, encode_text(f"s_nop {counts[1] - 1}", kernel.context))
+    shorter.insert(2, fewer)
+    assert analyse_hazards(kernel.with_blocks((replace(blocks[0], instructions=tuple(shorter)),))).violations

@@ -7,7 +7,8 @@ and whole quad modes, EXEC masks) that starting behind it would leave out, and s
 
 What the way through text loses. The number of user SGPRs, which is known before and not written into machine IR, is
 put back from LLVM's own assembly (on gfx11 workgroup ids would arrive elsewhere). Register allocation starts from
-numbers that are not quite those of one uninterrupted run, so the same order may get other registers.
+live ranges and instruction numbers made anew, so the same order may get other registers than in one uninterrupted run,
+or other spills.
 """
 
 from __future__ import annotations

@@ -31,10 +31,11 @@ class Strategy:
     insert: tuple[str, ...] = ()
     times: int = 1
     needs: frozenset[Kind] = frozenset()
+    through_text: bool = False
 
     def assembly(self, compilation: Compilation) -> str:
         """What LLVM makes of the source this way. Raises CompilationError."""
-        if self.insert:
+        if self.insert or self.through_text:
             return compilation.resumed(self._with_hints(compilation.module, compilation.gpu), self.options)
         return compilation.lower(self.options, _with_attributes(compilation.ir, dict(self.attributes)))
 
@@ -64,6 +65,7 @@ def llvm_strategies() -> Mapping[str, Strategy]:
             tuple(row.get("insert", ())),
             row.get("times", 1),
             frozenset(Kind(kind) for kind in row.get("needs", ())),
+            row.get("through_text", False),
         )
         for name, row in rows.items()
     }
