@@ -22,7 +22,9 @@ def test_the_sign_of_a_factor_is_the_products(after: str) -> None:
     assert result(DIFFERENCE, after, FloatPolicy.NAN).outcome is Outcome.UNDECIDED
 
 
-@pytest.mark.parametrize("after", ["v_fma_f32 v0, v1, v2, v3", "v_fma_f32 v0, -v1, -v2, v3", "v_fma_f32 v0, v1, v2, -v3"])
+@pytest.mark.parametrize(
+    "after", ["v_fma_f32 v0, v1, v2, v3", "v_fma_f32 v0, -v1, -v2, v3", "v_fma_f32 v0, v1, v2, -v3"]
+)
 @pytest.mark.parametrize("policy", [FloatPolicy.CONTRACT, FloatPolicy.REASSOC])
 def test_another_sign_is_another_value(after: str, policy: FloatPolicy) -> None:
     assert result(DIFFERENCE, after, policy).outcome is Outcome.UNDECIDED

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from compiled_programs import all_files
 from asmevo.program import read_program
 from asmevo.program.program import Program
 from asmevo.search import Budget, ExecutorError, Ledger, SearchOptions, optimize
-from asmevo.search.executors import Epoch, EpochAnswer, Executor, Processes, make_executor, settlements
+from asmevo.search.executors import Epoch, EpochAnswer, Settler, make_executor, settlements
 
 NAME = "gfx942/saxpy.hsaco"
 QUICK = ("waits", "list-scheduler", "genetic")
@@ -39,13 +38,6 @@ def _found(root: Path, **more: object) -> list[tuple[str, str]]:
     return found
 
 
-def _settled(make: Callable[..., Executor] = Processes, *, broken: int | None = None) -> Executor:
-    program = _program()
-    wanted = settlements(program, program.select()[0], SearchOptions(workers=2, built_in=QUICK))
-    wanted = [replace(each, data=b"no program") if each.number == broken else each for each in wanted]
-    return make(wanted)
-
-
 def test_one_worker_repeats_itself(tmp_path: Path) -> None:
     first = _found(tmp_path / "a")
     assert len(first) == 32
@@ -61,36 +53,17 @@ def test_two_workers_repeat_themselves_and_share_the_work(tmp_path: Path) -> Non
 
 
 def test_an_island_hears_of_what_others_found() -> None:
-    executor = _settled()
-    try:
-        answers = executor.epoch([EPOCH, EPOCH])
-        accepted = [
-            (tried.script, tried.cost)
-            for answer in answers
-            if isinstance(answer, EpochAnswer)
-            for tried in answer.tried
-            if tried.cost is not None
-        ]
-        assert accepted
-        told = Epoch(Budget(candidates=30), tuple(accepted))
-        again = executor.epoch([told, told])
-        known = {script for script, _ in accepted}
-        assert all(isinstance(answer, EpochAnswer) for answer in again)
-        assert not any(each.script in known for answer in again for each in answer.tried)  # type: ignore[union-attr]
-    finally:
-        executor.close()
-
-
-def test_a_lost_island_costs_itself_only() -> None:
-    executor = _settled(broken=0)
-    try:
-        for _ in range(2):
-            lost, answer = executor.epoch([EPOCH, EPOCH])
-            assert isinstance(lost, str)
-            assert "\n" not in lost
-            assert isinstance(answer, EpochAnswer)
-    finally:
-        executor.close()
+    program = _program()
+    wanted = settlements(program, program.select()[0], SearchOptions(workers=2, built_in=QUICK))
+    islands = [Settler(each) for each in wanted]
+    tried = [each for island in islands for each in island.epoch(EPOCH).tried]
+    accepted = tuple((each.script, each.cost) for each in tried if each.cost is not None)
+    assert accepted
+    known = {script for script, _ in accepted}
+    for island in islands:
+        again = island.epoch(Epoch(Budget(candidates=20), accepted))
+        assert again.tried
+        assert not any(each.script in known for each in again.tried)
 
 
 def test_a_search_with_a_lost_island_ends_well_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +98,9 @@ def test_without_ray_it_says_how_to_get_it() -> None:
 def test_ray_finds_what_processes_find(tmp_path: Path) -> None:
     from asmevo.search.ray_executor import RayActors
 
-    executor = _settled(RayActors, broken=0)
+    program = _program()
+    first, second = settlements(program, program.select()[0], SearchOptions(workers=2, built_in=QUICK))
+    executor = RayActors([replace(first, data=b"no program"), second])
     try:
         lost, answer = executor.epoch([EPOCH, EPOCH])
         assert isinstance(lost, str)

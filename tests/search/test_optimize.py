@@ -29,7 +29,7 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
 @pytest.fixture(scope="module")
 def run(ledger: Ledger) -> OptimizationRun:
     program = open_program(MATMUL)
-    return optimize(program, program.select()[0], SearchOptions(budget=Budget(candidates=40)), ledger)
+    return optimize(program, program.select()[0], SearchOptions(budget=Budget(candidates=24)), ledger)
 
 
 def test_it_finds_a_verified_gain(run: OptimizationRun) -> None:
@@ -151,7 +151,7 @@ def test_the_same_seed_finds_the_same(tmp_path: Path) -> None:
 
     def scripts(root: Path) -> list[object]:
         ledger = Ledger(root)
-        run = optimize(program, kernel, SearchOptions(budget=Budget(candidates=40), seed=5), ledger)
+        run = optimize(program, kernel, SearchOptions(budget=Budget(candidates=24), seed=5), ledger)
         return [body["script"]["edits"] for body in ledger.candidates(run.id)]
 
     assert scripts(tmp_path / "one") == scripts(tmp_path / "other")

@@ -32,7 +32,7 @@ from asmevo.analysis.lane_masks import LaneMasks
 from asmevo.analysis.memory import MemoryKind, memory_effect
 from asmevo.program.instruction import Decoded
 from asmevo.program.kernel import Kernel
-from asmevo.program.registers import EXEC_MASK, SCC_MASK, UNIT_COUNT, VCC_MASK, RegisterFile, RegisterSpan
+from asmevo.program.registers import EXEC_MASK, SCC_MASK, UNIT_COUNT, VCC_MASK, VECTOR_MASK, RegisterFile, RegisterSpan
 
 _ON_SCC = ("s_cbranch_scc0", "s_cbranch_scc1")
 _ON_VCC = ("s_cbranch_vccz", "s_cbranch_vccnz")
@@ -98,9 +98,16 @@ class Uniformity:
         )
 
     def _behind(self, block: int, known: _Known, divergent: frozenset[int]) -> _Known:
-        for instruction in self.kernel.blocks[block].instructions:
-            known = self._after(instruction.decoded, known, block not in divergent)
+        for decoded in self._scalar_code[block]:
+            known = self._after(decoded, known, block not in divergent)
         return known
+
+    @cached_property
+    def _scalar_code(self) -> list[list[Decoded]]:
+        """By block, the instructions that write anything but vector registers."""
+        return [
+            [each.decoded for each in block.instructions if each.writes & ~VECTOR_MASK] for block in self.kernel.blocks
+        ]
 
     def _after(self, decoded: Decoded, known: _Known, together: bool) -> _Known:
         """What is known behind an instruction."""

@@ -44,12 +44,16 @@ class Answer(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The answer, in one sentence why, the blocks that had to be run, and the instructions to blame."""
+    """The answer, in one sentence why, the blocks that had to be run, and the instructions to blame.
+
+    `only_registers`: effects and decisions are equal, what differs is a register that may be read later.
+    """
 
     answer: Answer
     reason: str
     blocks: tuple[int, ...] = ()
     instructions: tuple[int, ...] = ()
+    only_registers: bool = False
 
 
 class Prover:
@@ -77,7 +81,8 @@ class Prover:
         for index in changed:
             difference = self._compare(index, candidate.blocks[index])
             if difference is not None:
-                return self._renamed(candidate, changed) or difference
+                may_be_named_otherwise = len(changed) > 1 or difference.only_registers
+                return (self._renamed(candidate, changed) if may_be_named_otherwise else None) or difference
         return Proof(Answer.EQUIVALENT, _sentence(changed), tuple(changed))
 
     def _renamed(self, candidate: Kernel, changed: list[int]) -> Proof | None:
@@ -241,7 +246,7 @@ def _register_difference(old: Block, new: Block, before: Outcome, after: Outcome
     blamed = [i for i in (_last_writer(old, unit), _last_writer(new, unit)) if i is not None]
     who = " against ".join(f"`{i}` (#{i.id})" for i in blamed)
     words = f"block {old.index}: {register_names(wrong)} differs at the end ({who})"
-    return Proof(Answer.DIFFERENT, words, (old.index,), tuple(i.id for i in blamed))
+    return Proof(Answer.DIFFERENT, words, (old.index,), tuple(i.id for i in blamed), only_registers=True)
 
 
 def _last_writer(block: Block, unit: int) -> Instruction | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 from asmevo.analysis.dependence import renumbered_places
 from asmevo.analysis.liveness import Liveness
@@ -29,6 +30,7 @@ from asmevo.proposers.templates.rewriting import Application, applied, meet, rew
 from asmevo.prover import FloatPolicy
 
 _MOST_ALONE = 48  # applications that are proposed by themselves
+_MOST_RATED = 256  # applications that the model is asked about
 _BLOCKS = 24
 
 
@@ -56,7 +58,8 @@ class Templates:
     def propose(self, facts: Facts) -> Generator[EditScript, bool | None, None]:
         """See Proposer.propose."""
         rated: list[tuple[float, int, Site, EditScript]] = []
-        for number, site in enumerate(sites(facts, self._usable(facts.kernel), facts.hot_blocks[:_BLOCKS])):
+        found = sites(facts, self._usable(facts.kernel), facts.hot_blocks[:_BLOCKS])
+        for number, site in enumerate(islice(found, _MOST_RATED)):
             if facts.out_of_time():
                 break
             blocks = with_applications(facts, site.index, (site.application,))
