@@ -124,6 +124,7 @@ def summary(found: list[Result]) -> list[str]:
         f" together by {_span(both)}, more than {LITTLE:.0%} faster in {sum(each < -LITTLE for each in both)}.",
         f"*The way itself*, machine IR out of LLVM and back in the default order, changes cycles by {_span(way)}"
         " against one run of LLVM: differences of that size are not an agent's.",
+        *_hidden(found),
     ]
 
 
@@ -141,8 +142,13 @@ def _span(values: list[float]) -> str:
     return f"{percent(min(values))} to {percent(max(values))} (median {percent(median(values))})"
 
 
-def bandwidth(result: Result) -> str:
-    """How far below the time for its bytes the model, which knows no bandwidth, puts a kernel that streams its data.
+def streams(result: Result) -> bool:
+    """Whether the kernel reads each of its bytes once."""
+    return result.kernel.startswith("attention")
+
+
+def _floor(result: Result) -> tuple[int, float]:
+    """Bytes that a wave streams in the iterations that the estimate assumes, and cycles of a SIMD's share of bandwidth.
 
     Every position of a workgroup is one iteration of one work-item, and its keys and values are read once.
     """
@@ -151,14 +157,35 @@ def bandwidth(result: Result) -> str:
     streamed = sum(prod(each.shape) for each in launch.buffers if each.name in ("keys", "values")) * F32_BYTES
     positions = next(each.shape[1] for each in launch.buffers if each.name == "keys") * launch.groups[0]
     traffic = streamed // positions * target.default_wave_size * ASSUMED_TRIP_COUNT
-    floor = device.memory_cycles(traffic) * device.compute_units * target.limits.simds_per_cu.value
+    return traffic, device.memory_cycles(traffic) * device.compute_units * target.limits.simds_per_cu.value
+
+
+def _below_floor(result: Result) -> tuple[int, int]:
     agents = [row for row in result.rows if row.stage != "llvm"]
-    below = sum(row.cycles_a_wave < floor for row in agents)
+    return sum(row.cycles_a_wave < _floor(result)[1] for row in agents), len(agents)
+
+
+def bandwidth(result: Result) -> str:
+    """How far below the time for its bytes the model, which knows no bandwidth, puts a kernel that streams its data."""
+    (traffic, floor), (below, rows) = _floor(result), _below_floor(result)
     return (
-        f"`{result.kernel}` on {result.target}: the {traffic:,} bytes of a wave in {ASSUMED_TRIP_COUNT} iterations"
-        f" take {floor:,.0f} cycles of a SIMD's share of the bandwidth ({device.product}, vendor); LLVM's own result is"
-        f" predicted at {result.llvm.cycles_a_wave:,.0f}, and {below} of {len(agents)} agent rows lie below the floor."
+        f"`{result.kernel}` on {result.target}: the {traffic:,} bytes of a wave in {ASSUMED_TRIP_COUNT} iterations take"
+        f" {floor:,.0f} cycles of a SIMD's share of the bandwidth ({device_table().devices[result.target].product},"
+        f" vendor); LLVM's own result is predicted at {result.llvm.cycles_a_wave:,.0f}, and {below} of {rows} rows of"
+        " agents lie below the floor."
     )
+
+
+def _hidden(found: list[Result]) -> list[str]:
+    counted = [_below_floor(result) for result in found if streams(result)]
+    if not counted:
+        return []
+    return [
+        "*What hides all of it*: of the agent rows of the memory-bound kernel,"
+        f" {sum(below for below, _ in counted)} of {sum(rows for _, rows in counted)} are predicted faster than its"
+        " bytes can come from memory. The differences between those are real only for data in a cache, which fits the"
+        " small published spread."
+    ]
 
 
 def sureness(found: list[Result], errors: Mapping[str, list[float]]) -> list[str]:
@@ -197,8 +224,10 @@ def fusion_words(target: str, document: dict[str, Any]) -> str:
     fusions = document["fusions"]
     best, worst = fusions[0], fusions[-1]
     count, factor = len(best["kernels"]), worst["cycles"] / best["cycles"]
+    launches = (len(worst["kernels"]) - count) * document["launch_cycles"] / (worst["cycles"] - best["cycles"])
     return (
         f"{target}: the {len(fusions)} fusions of `{document['chain']['name']}`, each with its best loops out of"
         f" {document['programs']:,} programs, differ by a factor of {factor:.2f} in predicted cycles with launches;"
-        f" the cheapest has {count} kernel{'s' if count != 1 else ''}, the dearest {len(worst['kernels'])}."
+        f" the cheapest has {count} kernel{'s' if count != 1 else ''}, the dearest {len(worst['kernels'])};"
+        f" {launches:.0%} of the difference is the assumed cost of launches."
     )

@@ -47,6 +47,25 @@ def test_every_line_of_a_state_log_fits_the_published_schema(log: list[dict[str,
     assert {line.get("record", "head") for line in log} == {"head", "region", "decision"}
 
 
+def test_decisions_about_final_code_are_in_the_log_behind_their_regions() -> None:
+    file = io.StringIO()
+    options = SchedulingOptions(state_log=StateLog(file))
+    schedule_source(DATA / "opencl" / "wave_ops.cl", GPU, ["min_pressure"], "both", options=options)
+    lines = [json.loads(line) for line in file.getvalue().splitlines()]
+    checker = jsonschema.Draft202012Validator(state_schema())
+    regions: dict[str, int] = {}
+    stages = set()
+    for line in lines[1:]:
+        checker.validate(line)
+        if line["record"] == "region":
+            assert line["region"] not in regions
+            regions[line["region"]] = len(line["nodes"])
+        else:
+            assert line["step"] < regions[line["region"]]
+            stages.add(line["region"].partition(", ")[2])
+    assert stages == {"", "post min_pressure", "both min_pressure"}
+
+
 def test_the_log_shows_what_another_program_needs(log: list[dict[str, Any]], made: Compilation) -> None:
     """A stranger's list scheduler, written with the log alone, makes the order that the agent's picks make."""
     regions = {line["region"]: line for line in log if line.get("record") == "region"}

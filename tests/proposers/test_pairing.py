@@ -83,6 +83,16 @@ def test_the_second_half_only_goes_second(gpu: str) -> None:
 
 
 @pytest.mark.parametrize("gpu", GPUS)
+def test_a_select_by_other_than_vcc_is_no_half(gpu: str) -> None:
+    """It must not take a partner from what can be paired."""
+    text = (
+        "v_cndmask_b32_e64 v0, v4, v8, s4\nv_mul_f32 v1, v5, v9\nv_add_f32 v2, v6, v10\n"
+        "global_store_b96 v[20:21], v[0:2], off"
+    )
+    assert pairs(best_of(text, gpu)) == 1
+
+
+@pytest.mark.parametrize("gpu", GPUS)
 def test_a_pair_is_taken_apart_for_two_better_ones(gpu: str) -> None:
     """The middle two are paired; the first and the last read and feed them, so only other partners give two pairs."""
     text = (

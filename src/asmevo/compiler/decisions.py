@@ -1,9 +1,9 @@
 """What was decided, written down and read back: JSON lines, so that an agent can be another program.
 
-The state log holds first one `region` line for each region (its nodes, links and text), then one `decision` line for
-each decision of each agent: who might come next with all facts, who was chosen, whom LLVM's order has first. The
-decisions file holds orders of regions. docs/scheduling.md describes both, and `state_schema()` and
-`decisions_schema()` are their JSON schemas.
+The state log holds first one `region` line for each region of machine IR (its nodes, links and text), then one
+`decision` line for each decision of each agent: who might come next with all facts, who was chosen, whom LLVM's order
+has first. Regions of final code come as agents get to them. The decisions file holds orders of regions of machine IR.
+docs/scheduling.md describes both, and `state_schema()` and `decisions_schema()` are their JSON schemas.
 """
 
 from __future__ import annotations
@@ -140,8 +140,26 @@ class StateLog:
             self._line(_region_record(region, compilation.texts[name]))
 
     def decision(self, agent: str, choice: Choice, picked: int, default: int) -> None:
-        """One decision."""
-        self._line({"record": "decision", "agent": agent} | choice.to_dict() | {"picked": picked, "default": default})
+        """One decision about machine IR."""
+        self._decision(agent, choice, choice.region.name, picked, default)
+
+    def later(self, stage: str) -> Callable[[str, Choice, int, int], None]:
+        """For decisions about a stage's final code: each agent has its own regions, told before their decisions."""
+        seen: set[str] = set()
+
+        def tell(agent: str, choice: Choice, picked: int, default: int) -> None:
+            name = f"{choice.region.name}, {stage} {agent}"
+            if name not in seen:
+                seen.add(name)
+                texts = [node.opcode for node in choice.region.nodes]
+                self._line(_region_record(choice.region, texts) | {"region": name})
+            self._decision(agent, choice, name, picked, default)
+
+        return tell
+
+    def _decision(self, agent: str, choice: Choice, region: str, picked: int, default: int) -> None:
+        head = {"record": "decision", "agent": agent}
+        self._line(head | choice.to_dict() | {"region": region, "picked": picked, "default": default})
 
     def _line(self, value: Mapping[str, Any]) -> None:
         self.file.write(json.dumps(value, separators=(",", ":")) + "\n")

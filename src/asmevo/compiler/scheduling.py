@@ -52,9 +52,14 @@ class Stage(StrEnum):
 
 
 class Verified(StrEnum):
-    """Whether the emulator saw the same bytes as from LLVM's own result."""
+    """Whether the emulator saw the same bytes as from LLVM's own result.
+
+    `UNDEFINED_READ`: it did, and the code reads a register that nobody wrote, as undefined values allow. Emulated
+    registers hold 0 then, so that nothing came of it is known for 0 only.
+    """
 
     EQUAL = "equal"
+    UNDEFINED_READ = "equal, undefined read"
     DIFFERENT = "different"
     NOT_RUN = "not run"
 
@@ -302,19 +307,20 @@ class _Table:
         rows = []
         for kernel in _entries(version.program):
             decided, changed = version.counts.get(kernel.name, (0, 0))
-            result, observed = self._in_final_code(name, version.program, kernel, chooser)
+            result, observed = self._in_final_code(name, stage, version.program, kernel, chooser)
             counts = (decided + observed.decisions, changed + observed.changed)
             rows.append(self._row(name, stage, version, result.kernel, counts, result.refused))
         return rows
 
     def _in_final_code(
-        self, name: str, program: Program, kernel: Kernel, chooser: Chooser
+        self, name: str, stage: Stage, program: Program, kernel: Kernel, chooser: Chooser
     ) -> tuple[Rescheduled, Observed]:
         options = self.options
         if name == SEARCH:
             best = searched(program, kernel, options.search, options.seed, options.memory)
             return Rescheduled(best, 0, ()), Observed(SourceOrder(), SourceOrder())
-        observed = Observed(chooser.after_allocation(name, SourceOrder(), self.compilation.file), SourceOrder())
+        agent = chooser.after_allocation(name, SourceOrder(), self.compilation.file)
+        observed = Observed(agent, SourceOrder(), options.state_log.later(stage) if options.state_log else None)
         return reschedule(kernel, observed, options.memory), observed
 
     def _rows(self, name: str, stage: str, version: _Version) -> list[Row]:
@@ -358,9 +364,10 @@ class _Table:
         if not witness.known:
             return Verified.NOT_RUN, 0, tuple(f"{name}: {why}" for name, why in witness.refusals.items())
         difference = None if kernel is witness.kernel else witness.examine(program, kernel)
-        if difference is not None:
-            return Verified.DIFFERENT, len(witness.known), (str(difference),)
-        return Verified.EQUAL, len(witness.known), ()
+        if difference is None:
+            return Verified.EQUAL, len(witness.known), ()
+        same = witness.examine(program, kernel, unwritten=False) is None
+        return Verified.UNDEFINED_READ if same else Verified.DIFFERENT, len(witness.known), (str(difference),)
 
 
 def _entries(program: Program) -> tuple[Kernel, ...]:

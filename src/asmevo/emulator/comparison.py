@@ -115,13 +115,16 @@ class Witness:
         """Bytes compared in each trial."""
         return sum(output.nbytes for output in self.known[0].original.outputs.values()) if self.known else 0
 
-    def examine(self, program: Program, kernel: Kernel) -> Difference | None:
-        """The first trial in which another version does something else; None when all bytes are equal."""
+    def examine(self, program: Program, kernel: Kernel, unwritten: bool = True) -> Difference | None:
+        """The first trial in which another version does something else; None when all bytes are equal.
+
+        `unwritten`: a read of what nobody wrote, which the original does not have, counts too, whatever comes of it.
+        """
         for each in self.known:
             result = each.trial.run(program, kernel)
             if result.outcome not in _GOOD:
                 return Difference(each.trial.name, _first_problem(result))
-            if result.notes and not each.original.notes:
+            if unwritten and result.notes and not each.original.notes:
                 return Difference(each.trial.name, result.notes[0])
             place = self._differing(each, result)
             if place is not None:

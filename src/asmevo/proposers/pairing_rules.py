@@ -25,6 +25,8 @@ from asmevo.target.model import VopdFacts
 _INLINE = frozenset({*map(str, range(-16, 65)), *(s + n for s in ("", "-") for n in ("0.5", "1.0", "2.0", "4.0"))})
 _INLINE_PI = "0.15915494"
 _PARITY = 1
+_SELECT, _SELECT_MASK = "v_dual_cndmask_b32", "vcc_lo"
+"""A half selects by VCC only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ def half_of(place: int, decoded: Decoded, facts: VopdFacts) -> Half | None:
     operands = decoded.operands
     if name is None or decoded.modifiers or any(o.negated or o.absolute or o.half for o in operands):
         return None
-    if not operands or not _is_vgpr(operands[0]):
+    if not operands or not _is_vgpr(operands[0]) or (name == _SELECT and operands[-1].text != _SELECT_MASK):
         return None
     literals = frozenset(o.text for o in operands[1:] if o.registers is None and not _is_inline(o.text))
     sources = _source_places(name, operands)

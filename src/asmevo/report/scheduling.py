@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rich.table import Table
 
-from asmevo.compiler import Row, Scheduled, Verified
+from asmevo.compiler import Row, Scheduled
 from asmevo.report.tables import console
 
 _COLUMNS = ("kernel", "stage", "agent")
@@ -45,7 +45,7 @@ def _cells(row: Row) -> Iterator[str]:
         yield str(m.vgpr_spills + m.sgpr_spills) if not m.scratch else f"{m.vgpr_spills}v {m.sgpr_spills}s"
         yield from (str(m.occupancy), str(m.waits), str(m.dual_issue), f"{m.cycles:.0f}")
         yield f"{row.against_default - 1:+.1%}" if row.against_default is not None else "-"
-    yield f"equal ({row.launches})" if row.verified is Verified.EQUAL else row.verified.value
+    yield f"{row.verified.value} ({row.launches})" if row.launches else row.verified.value
 
 
 def notes(found: Scheduled) -> Iterator[str]:
