@@ -68,16 +68,19 @@ def test_waits_refuse_a_lost_wait_and_name_it(matmul: Kernel) -> None:
     assert "s_load_dword" in reason
 
 
-def test_waits_refuse_a_store_that_was_settled_before_a_barrier() -> None:
+def test_waits_refuse_an_lds_access_that_was_settled_before_a_barrier() -> None:
+    """Loads from global memory are another matter: tests/analysis/test_quiet_points.py."""
     found = 0
     for kernel in compiled_kernels():
+        copies = any("lds_dma" in each.flags for each in kernel.instructions)
         for block in kernel.blocks:
             for wait, barrier in zip(block.instructions, block.instructions[1:], strict=False):
-                if barrier.mnemonic == "s_barrier" and wait.mnemonic == "s_waitcnt":
+                settles = wait.mnemonic == "s_waitcnt" and (copies or "lgkmcnt" in wait.text)
+                if barrier.mnemonic == "s_barrier" and settles:
                     gate, _ = judged(kernel, Move(id=wait.id, after=barrier.id))
                     found += 1
                     assert gate == "waits", (kernel.name, kernel.target.name, wait.id)
-    assert found >= 5
+    assert found >= 50
 
 
 def test_hazards_refuse_a_lost_no_op() -> None:
