@@ -42,7 +42,7 @@ sched-deps:
 # Every table of docs/scheduling_experiment.md, anew.
 sched-experiment: $(READY) sched-deps
 	$(BIN)/python experiments/launches.py
-	$(BIN)/python experiments/measure.py --again
+	$(BIN)/python experiments/experiment.py --again
 	$(BIN)/python experiments/document.py
 
 clean:

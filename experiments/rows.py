@@ -142,6 +142,6 @@ def fusions() -> dict[str, dict[str, Any]]:
 
 
 def model_errors() -> dict[str, list[float]]:
-    """What `measure.py` kept of the model's validation, by target."""
+    """What `experiment.py` kept of the model's validation, by target."""
     found: dict[str, list[float]] = json.loads((RESULTS / "model_errors.json").read_text())
     return found

@@ -30,6 +30,7 @@ MODULES = {
     "show": "ledger_commands",
     "slice": "slice_command",
     "targets": "targets_command",
+    "templates": "templates_command",
     "test": "compare_command",
     "timing": "timing_command",
     "verify": "ledger_commands",

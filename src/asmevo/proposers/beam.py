@@ -3,8 +3,9 @@
 The `width` most promising rows in the making are kept side by side. In each step every one of them is carried on with
 its `branch` best candidates (those that can start soonest, then the longest way to the end first), rows that hold the
 same nodes with the same clock are one row, and of all these the best by a bound survive: the cycle at which the last
-node ends at the earliest. That is an A*-like choice with a bounded memory, so it may lose the best row; with width 1
-and branch 1 it is the critical-path scheduler.
+node ends at the earliest. That is an A*-like choice with a bounded memory, so it may lose the best row. With width 1
+and branch 1 it is the critical-path scheduler, whose row is kept beside the others whatever the bound says of it: a
+wide beam is never worse.
 
 The bound knows links and units only. Whoever has a better model hands in `cost`, which is asked for the rows that
 are left at the end.
@@ -30,11 +31,13 @@ def beam_search(
     first = Sequencer(region)
     for position in placed:
         first.place(position)
-    rows = [first]
-    while not rows[0].done:
-        rows = _best(_carried_on(rows, branch), width)
-    ends = [tuple(row.order) for row in rows]
-    return min(ends, key=lambda order: cost(region, order)) if cost is not None else ends[0]
+    rows, plain = [first], [first]
+    while not plain[0].done:
+        rows, plain = _best(_carried_on(rows, branch), width), _carried_on(plain, 1)
+    ends = [*rows, *plain]
+    if cost is None:
+        return tuple(min(ends, key=lambda row: row.now).order)
+    return min((tuple(row.order) for row in ends), key=lambda order: cost(region, order))
 
 
 def _carried_on(rows: list[Sequencer], branch: int) -> list[Sequencer]:

@@ -1,6 +1,6 @@
 """Runs the experiment and keeps its raw results: every kernel by every agent, strategy and stage on every target.
 
-    python experiments/measure.py [--kernels K,K] [--targets G,G] [--again]
+    python experiments/experiment.py [--kernels K,K] [--targets G,G] [--again]
 
 A result is one JSON file in `results/`; what is there is not made again unless asked for. Needs Debian's llvm-22 and
 clang-22 (`make sched-deps`), no GPU, and minutes for each kernel and target.
