@@ -24,7 +24,8 @@ from asmevo.program.candidate import Candidate
 from asmevo.program.edit import script_between
 from asmevo.program.kernel import Kernel
 from asmevo.proposers import Facts
-from asmevo.proposers.local_search import Orders
+from asmevo.proposers.block_region import BlockRegion
+from asmevo.proposers.local_orders import Orders
 from asmevo.proposers.placement import Placement
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,13 +35,13 @@ KERNEL = ROOT / "tests" / "data" / "kernels" / "gfx942" / "matmul_f16.hsaco"
 def make_candidates(kernel: Kernel, count: int, seed: int) -> list[Candidate]:
     """Different random schedules of the hottest block, with waits placed anew."""
     facts = Facts(kernel, rng=random.Random(seed))
-    placement = Placement(facts, facts.hot_blocks[0])
-    orders = Orders(placement.body)
-    order = list(range(len(orders.body)))
+    block = BlockRegion(Placement(facts, facts.hot_blocks[0]))
+    orders = Orders(block.region)
+    order = orders.start
     found: dict[str, Candidate] = {}
     while len(found) < count:
-        order = orders.neighbour(order, 3, facts)
-        blocks = placement.rebuild(orders.instructions(order))
+        order = orders.neighbour(order, 3, facts.rng)
+        blocks = block.rebuild(order)
         if blocks is not None:
             candidate = Candidate.make(kernel, script_between(kernel, blocks, "benchmark"))
             found.setdefault(candidate.kernel.hash, candidate)
