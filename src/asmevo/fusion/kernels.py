@@ -30,11 +30,6 @@ class BuiltKernel:
     workgroup: tuple[int, int]
 
 
-def source_of(chain: Chain, plan: KernelPlan) -> str:
-    """OpenCL C of a kernel."""
-    return framed(chain, plan, _body(chain, plan))
-
-
 def _body(chain: Chain, plan: KernelPlan) -> Body:
     match plan.nest:
         case Flat():

@@ -140,12 +140,6 @@ class Drains:
                 found.append(Link(latest[-1 - value], *self._costs[name]))
         return found
 
-    @property
-    def last_vector(self) -> int | None:
-        """The latest vector instruction; the others executed before it."""
-        latest = self._latest["va_vdst"]
-        return latest[-1] if latest else None
-
     def pass_by(self, slot: int, profile: Profile) -> None:
         latest = self._latest
         if profile.vector:
