@@ -194,8 +194,8 @@ def test_scheduler_helpers() -> None:
         """
     )
     graph = DependenceGraph.for_block(block)
-    assert graph.successor_places() == [[2], [2], [3], []]
-    assert graph.in_degrees() == [0, 0, 2, 1]
+    assert [sorted({edge.after for edge in edges}) for edges in graph.successors] == [[2], [2], [3], []]
+    assert [len({edge.before for edge in edges}) for edges in graph.predecessors] == [0, 0, 2, 1]
 
     def latency(edge: Edge) -> int:
         return 100 if edge.before == 0 else 4
@@ -237,7 +237,8 @@ def test_chains_cover_every_pair_in_conflict(kernel: Kernel, marks: Marks) -> No
 
 def random_topological_order(graph: DependenceGraph, rng: random.Random) -> list[int]:
     """A list schedule with random choices; None of the bundles is split since they are taken whole."""
-    degrees, successors = graph.in_degrees(), graph.successor_places()
+    degrees = [len({edge.before for edge in edges}) for edges in graph.predecessors]
+    successors = [sorted({edge.after for edge in edges}) for edges in graph.successors]
     ready = [place for place, degree in enumerate(degrees) if degree == 0]
     order = []
     while ready:

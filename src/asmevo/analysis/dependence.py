@@ -147,14 +147,6 @@ class DependenceGraph:
         """All edges, by the later instruction."""
         return (edge for edges in self.predecessors for edge in edges)
 
-    def successor_places(self) -> list[list[int]]:
-        """For each place those that depend on it, each once, ascending; for a list scheduler."""
-        return [sorted({edge.after for edge in edges}) for edges in self.successors]
-
-    def in_degrees(self) -> list[int]:
-        """For each place on how many others it depends; fresh, a scheduler may count down in it."""
-        return [len({edge.before for edge in edges}) for edges in self.predecessors]
-
     def heights(self, latency: Callable[[Edge], int]) -> list[int]:
         """For each place the longest way to the end of the block, in the unit of `latency`."""
         heights = [0] * len(self.instructions)
