@@ -14,7 +14,10 @@ $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	@# Bytecode and parsed data are kept even where the environment says otherwise: every later start is quicker.
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m compileall -q src
+	PYTHONDONTWRITEBYTECODE= $(BIN)/asmevo targets > /dev/null
+	PYTHONDONTWRITEBYTECODE= $(BIN)/asmevo check --explain all > /dev/null
 	@touch $@
 
 demo: $(READY)
