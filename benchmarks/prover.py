@@ -43,7 +43,8 @@ def rescheduled(kernel: Kernel, seed: int) -> Kernel:
     """Another order of the block."""
     (block,) = kernel.blocks
     graph, chance = DependenceGraph.for_block(block), random.Random(seed)
-    waiting, followers = graph.in_degrees(), graph.successor_places()
+    waiting = [len({edge.before for edge in edges}) for edges in graph.predecessors]
+    followers = [{edge.after for edge in edges} for edges in graph.successors]
     ready = [place for place, count in enumerate(waiting) if not count]
     order: list[Instruction] = []
     while ready:
