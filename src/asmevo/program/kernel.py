@@ -113,6 +113,15 @@ class Kernel:
             for place, instruction in enumerate(block.instructions):
                 yield block, place, instruction
 
+    def block_at(self, offset: int) -> int | None:
+        """The block that starts so many bytes behind the kernel's start."""
+        place = 0
+        for block in self.blocks:
+            if place == offset:
+                return block.index
+            place += code_bytes(block.instructions)
+        return None
+
     def code_size(self) -> int:
         """Bytes of code."""
         return sum(code_bytes(block.instructions) for block in self.blocks)

@@ -24,7 +24,7 @@ from enum import Enum
 
 from asmevo.analysis.liveness import Liveness
 from asmevo.program.instruction import Instruction
-from asmevo.program.kernel import Block, Kernel, code_bytes
+from asmevo.program.kernel import Block, Kernel
 from asmevo.program.reading import PC_READS
 from asmevo.program.registers import UNIT_COUNT, register_names, units_of
 from asmevo.prover.correspondence import Correspondence
@@ -66,7 +66,7 @@ class Prover:
         linked = {i.reference.getpc for i in parent.instructions if i.reference is not None}
         self._loose_getpcs = tuple(i for i in parent.instructions if i.mnemonic in PC_READS and i.id not in linked)
         offsets = parent.descriptor.entry_offsets if parent.descriptor is not None else ()
-        self._entries = tuple((offset, _block_at(parent, offset)) for offset in offsets[1:])
+        self._entries = tuple((offset, parent.block_at(offset)) for offset in offsets[1:])
 
     def prove(self, candidate: Kernel) -> Proof:
         """Compares the parent with a candidate."""
@@ -110,7 +110,7 @@ class Prover:
             if before is None and self.parent.code_size() > offset:
                 words = f"launches enter {offset} bytes behind the start, where no block begins"
                 return Proof(Answer.UNDECIDED, words)
-            if before != _block_at(candidate, offset):
+            if before != candidate.block_at(offset):
                 words = f"block {before} must start {offset} bytes behind the kernel, where launches enter"
                 return Proof(Answer.DIFFERENT, words, () if before is None else (before,))
         return None
@@ -190,15 +190,6 @@ def _misplaced_exit(old: Block, new: Block) -> Proof | None:
     if [(i.id, i.target) for i in before] != [(i.id, i.target) for i in exits]:
         blamed = tuple(i.id for i in before or exits)
         return Proof(Answer.DIFFERENT, f"block {old.index} ends with another branch", (old.index,), blamed)
-    return None
-
-
-def _block_at(kernel: Kernel, offset: int) -> int | None:
-    place = 0
-    for block in kernel.blocks:
-        if place == offset:
-            return block.index
-        place += code_bytes(block.instructions)
     return None
 
 

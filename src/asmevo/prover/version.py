@@ -7,7 +7,7 @@ from enum import Enum
 
 from asmevo.analysis.liveness import ALL, Liveness, LiveState
 from asmevo.program.instruction import Instruction
-from asmevo.program.kernel import Kernel, code_bytes
+from asmevo.program.kernel import Kernel
 from asmevo.program.registers import VECTOR_MASK
 from asmevo.prover.floating import FloatPolicy
 from asmevo.prover.lifting import Lifter
@@ -112,20 +112,10 @@ def entries(before: Kernel, after: Kernel) -> list[tuple[int, int]]:
     pairs = [(0, 0)]
     offsets = before.descriptor.entry_offsets if before.descriptor is not None else ()
     for offset in offsets[1:]:
-        places = (block_at(before, offset), block_at(after, offset))
+        places = (before.block_at(offset), after.block_at(offset))
         if places[0] is None and before.code_size() <= offset:
             continue
         if places[0] is None or places[1] is None:
             raise UndecidedError(f"launches enter {offset} bytes behind the start, where no block begins")
         pairs.append((places[0], places[1]))
     return pairs
-
-
-def block_at(kernel: Kernel, offset: int) -> int | None:
-    """The block that starts so many bytes behind the kernel's start."""
-    place = 0
-    for block in kernel.blocks:
-        if place == offset:
-            return block.index
-        place += code_bytes(block.instructions)
-    return None
