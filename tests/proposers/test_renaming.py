@@ -25,8 +25,8 @@ from asmevo.program.kernel import Kernel
 from asmevo.program.registers import RegisterFile, RegisterSpan
 from asmevo.program.renaming import register_operands, renamed_text
 from asmevo.proposers import Facts, Renamer
-from asmevo.proposers.renaming import detached_block
 from asmevo.proposers.renaming_block import RenamedBlock
+from asmevo.proposers.virtual_region import detached_block
 
 
 def ranges_of(text: str, gpu: str = "gfx1100") -> BlockRanges:

@@ -32,7 +32,7 @@ into a bundle, which keeps their distances.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -97,6 +97,20 @@ class BlockRanges:
         for unit, each in self._open.items():
             each.leaves = True
             self.leaving[unit] = each
+
+    def in_place(self) -> Iterator[tuple[LiveRange, LiveRange]]:
+        """A source and a result of several registers that replaces it where it is (a sum), register by register.
+
+        As two values they could share a register only there: elsewhere part of the result might be written before the
+        last source is read.
+        """
+        for (place, number), results in self.of_write.items():
+            operands = self.instructions[place].decoded.operands
+            if len(results) == 1 or operands[number].read:
+                continue
+            for other in register_operands(self.instructions[place].decoded):
+                if other != number and operands[other].registers == operands[number].registers:
+                    yield from zip(self.of_read.get((place, other), ()), results, strict=False)
 
     def _touched(self) -> int:
         touched = 0

@@ -1,33 +1,28 @@
 """The resources gate: registers, descriptor and note agree, and what was given up is not needed by anybody.
 
-A candidate may ask for fewer registers than its parent. What the code names is then held against what is left, as for
-any kernel (`checks.resources`). That is enough only if the code names all that it uses: not where registers are
-indexed at run time, where an instruction is unknown, or where control goes to code that is not seen (a function that
-is called needs registers of its own). There a smaller allocation is refused. Nothing else of a descriptor may change.
+A candidate may ask for other numbers of registers than its parent; nothing else of a descriptor may change.
+
+    fewer   What the code names is held against what is left, as for any kernel (`checks.resources`). That is enough
+            only if the code names all that it uses (`analysis.unseen_registers`); else a smaller allocation is refused.
+    more    Registers up to the next occupancy step cost nothing. Beyond it fewer waves fit, and then fewer workgroups
+            run at once, on which a program that waits for other workgroups may rely: refused. In a unified file more
+            VGPRs move the AGPRs up, and both count together.
+
+The reason of an accepted change says what became of the numbers and of the waves a SIMD.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
 
-from asmevo.analysis.control_flow import ControlFlow, Exit
-from asmevo.analysis.dependence import renumbered_places
+from asmevo.analysis.occupancy import occupancy
+from asmevo.analysis.unseen_registers import unseen_uses
 from asmevo.checks.resources import check_resources
 from asmevo.gates.findings_gate import FindingsGate
 from asmevo.gates.gate import Verdict, VerdictKind
 from asmevo.program.candidate import Candidate
-from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Kernel
-from asmevo.program.register_counts import register_counts, with_register_counts
-
-_UNSEEN = {
-    "unknown": "nobody knows what it uses",
-    "unlisted_def": "nobody knows what it writes",
-    "call": "what it calls may need more registers",
-    "indexed_def": "its register is known at run time only",
-    "indexed_use": "its register is known at run time only",
-}
-_SEEN_EXITS = (None, Exit.ENDS)
+from asmevo.program.register_counts import RegisterCounts, register_counts, with_register_counts
 
 
 class ResourcesGate:
@@ -38,7 +33,8 @@ class ResourcesGate:
     def __init__(self, parent: Kernel) -> None:
         silent = "registers, descriptor and note agree"
         self._findings = FindingsGate(self.name, parent, check_resources, silent)
-        self._bound = next(_bound(parent), None)
+        self._unseen = next(unseen_uses(parent), None)
+        self._waves = occupancy(parent).waves
 
     def judge(self, candidate: Candidate) -> Verdict:
         """See Gate.judge."""
@@ -49,25 +45,33 @@ class ResourcesGate:
         before, after = register_counts(old, target, size), register_counts(new, target, size)
         if with_register_counts(old, after, target, size) != new:
             return Verdict(self.name, VerdictKind.REJECTED, "the descriptor changed in more than numbers of registers")
+        return self._refusal(candidate, before, after) or self._explained(candidate, before, after)
+
+    def _refusal(self, candidate: Candidate, before: RegisterCounts, after: RegisterCounts) -> Verdict | None:
         fewer = after.vgprs < before.vgprs or after.agprs < before.agprs or after.sgprs < before.sgprs
-        bound = self._bound or next(_bound(candidate.kernel), None)
-        if fewer and bound is not None:
-            instruction, why = bound
+        unseen = self._unseen or next(unseen_uses(candidate.kernel), None)
+        if fewer and unseen is not None:
+            instruction, why = unseen
             words = f"fewer registers than before, and `{instruction}` (#{instruction.id}): {why}"
             return Verdict(self.name, VerdictKind.UNDECIDED, words, (instruction.id,))
-        return self._findings.judge(candidate)
+        waves = occupancy(candidate.kernel).waves
+        if waves < self._waves:
+            words = f"{_change(before, after)} leave {waves} waves a SIMD of {self._waves}: ask for fewer registers"
+            return Verdict(self.name, VerdictKind.REJECTED, words)
+        return None
+
+    def _explained(self, candidate: Candidate, before: RegisterCounts, after: RegisterCounts) -> Verdict:
+        verdict = self._findings.judge(candidate)
+        if not verdict.accepted:
+            return verdict
+        waves = occupancy(candidate.kernel).waves
+        held = f"{waves} waves a SIMD as before" if waves == self._waves else f"{waves} waves a SIMD, not {self._waves}"
+        return replace(verdict, reason=f"{verdict.reason}; {_change(before, after)}, {held}")
 
 
-def _bound(kernel: Kernel) -> Iterator[tuple[Instruction, str]]:
-    """Instructions because of which a kernel may use registers that it does not name, and why."""
-    exits = ControlFlow(kernel).exits
-    for block in kernel.blocks:
-        if exits[block.index] not in _SEEN_EXITS and block.instructions:
-            yield block.instructions[-1], "the code behind it may need more registers"
-        renumbered = renumbered_places(block.instructions)
-        for place, instruction in enumerate(block.instructions):
-            flag = next((flag for flag in _UNSEEN if flag in instruction.flags), None)
-            if flag is not None:
-                yield instruction, _UNSEEN[flag]
-            elif place in renumbered:
-                yield instruction, "register numbers mean others here"
+def _change(before: RegisterCounts, after: RegisterCounts) -> str:
+    pairs = (
+        ("VGPRs", before.vgprs, after.vgprs), ("AGPRs", before.agprs, after.agprs),
+        ("SGPRs", before.sgprs, after.sgprs),
+    )  # fmt: skip
+    return ", ".join(f"{name} {was} -> {now}" for name, was, now in pairs if was != now)

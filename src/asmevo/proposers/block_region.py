@@ -79,7 +79,7 @@ class BlockRegion:
         """The problem; its name is the block's."""
         accesses = [self._registers(unit) for unit in self.units]
         behind = self.placement.facts.liveness.live_out(self.placement.block.index)
-        sizes = {register: _size(register) for reads, writes in accesses for register in (*reads, *writes)}
+        sizes = {register: self._size(register) for reads, writes in accesses for register in (*reads, *writes)}
         numbered = number_values(accesses, sizes, units_of(behind & (_VECTOR | _SCALAR)))
         nodes = tuple(self._node(position, reads, writes) for position, (reads, writes) in enumerate(numbered.accesses))
         name = f"{self.placement.kernel.name} block {self.placement.block.index}"
@@ -94,8 +94,15 @@ class BlockRegion:
         for place in unit:
             reads |= self.body[place].reads & ~writes
             writes |= self.body[place].writes
-        counted = _VECTOR | _SCALAR
-        return tuple(units_of(reads & counted)), tuple(units_of(writes & counted))
+        return tuple(units_of(reads & self._counted)), tuple(units_of(writes & self._counted))
+
+    @cached_property
+    def _counted(self) -> int:
+        """The units that count as registers."""
+        return _VECTOR | _SCALAR
+
+    def _size(self, register: int) -> Value:
+        return Value(vgprs=1) if _VECTOR >> register & 1 else Value(sgprs=1)
 
     def _node(self, position: int, reads: tuple[int, ...], writes: tuple[int, ...]) -> Node:
         unit = self.units[position]
@@ -190,7 +197,3 @@ class BlockRegion:
 
 def _latency(profile: Profile) -> int:
     return max(profile.result.cycles, max((each.latency.cycles for each in profile.returns), default=0))
-
-
-def _size(register: int) -> Value:
-    return Value(vgprs=1) if _VECTOR >> register & 1 else Value(sgprs=1)

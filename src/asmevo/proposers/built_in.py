@@ -13,6 +13,7 @@ from asmevo.proposers.local_search import LocalSearch
 from asmevo.proposers.pairing import DualIssue
 from asmevo.proposers.pipelining import Pipeliner
 from asmevo.proposers.proposer import Proposer, ProposerError
+from asmevo.proposers.register_search import RegisterSearch
 from asmevo.proposers.renaming import Renamer
 from asmevo.proposers.templates.proposer import Templates
 from asmevo.proposers.waits import WaitRelaxer
@@ -56,6 +57,13 @@ _ALL = (
         "local-search",
         "orders of the hottest loops, step by step along the cycle model",
         lambda policy: LocalSearch(),
+        varied=True,
+        is_move=False,
+    ),
+    BuiltIn(
+        "register-search",
+        "the same with registers dealt anew for every order",
+        lambda policy: RegisterSearch(),
         varied=True,
         is_move=False,
     ),

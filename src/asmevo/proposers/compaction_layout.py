@@ -3,12 +3,13 @@
 Webs (`live_ranges`) that share operands are bundles: they keep their distances. Each register of a bundle is taken for
 a set of moments, one bit each, two for every instruction of the kernel (reading and writing) and two for the end of
 every block; a result of a plain ALU instruction begins at the moment of writing, so that it may take over the register
-of a source that ends there. Two bundles may share a register if their moments there do not meet.
+of a source that ends there. Two bundles may share a register if their moments there do not meet. A wide result that
+replaces a source where it is (a sum) is in one bundle with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from asmevo.analysis.live_ranges import LiveRange, Webs
@@ -41,9 +42,19 @@ class Bundle:
     members: list[LiveRange]
 
     @property
-    def size(self) -> tuple[int, int]:
-        """What is placed first: the widest, then the longest."""
-        return self.width, sum(moments.bit_count() for _, moments in self.taken)
+    def by_size(self) -> tuple[int, int]:
+        """The widest first, then the longest."""
+        return -self.width, -sum(moments.bit_count() for _, moments in self.taken)
+
+    @property
+    def by_begin(self) -> tuple[int, int]:
+        """What begins first, then the widest: it leaves no gaps where all have one width."""
+        return min((moments & -moments).bit_length() for _, moments in self.taken), -self.width
+
+    @property
+    def by_width(self) -> tuple[int, int]:
+        """The widest first, then what begins first."""
+        return -self.width, self.by_begin[0]
 
     def is_free(self, board: Mapping[int, int], base: int) -> bool:
         """Whether there is room for it at a base."""
@@ -58,6 +69,14 @@ class Bundle:
         """Takes it away again."""
         for distance, moments in self.taken:
             board[base + distance] &= ~moments
+
+
+_ORDERS: tuple[Callable[[Bundle], tuple[int, int]], ...] = (
+    lambda each: each.by_begin,
+    lambda each: each.by_width,
+    lambda each: each.by_size,
+)
+"""In which order all bundles are dealt out anew, the first that finds a place for each."""
 
 
 class Layout:
@@ -77,6 +96,7 @@ class Layout:
         self.first = RegisterSpan(file, 0).base_unit
         self._starts = self._block_starts()
         self._collect()
+
     def _block_starts(self) -> list[int]:
         starts, moment = [], 0
         for block in self.kernel.blocks:
@@ -90,12 +110,12 @@ class Layout:
         groups: dict[int, set[int]] = {}
         widths: dict[int, int] = {}
         for block in self.webs.blocks:
-            for touched in (*block.of_read.values(), *block.of_write.values()):
+            for touched in (*block.of_read.values(), *block.of_write.values(), *block.in_place()):
                 if self._units >> touched[0].unit & 1:
                     numbers = {self.webs.number[id(each)] for each in touched}
                     joined = set().union(numbers, *(groups.get(number, set()) for number in numbers))
                     groups.update(dict.fromkeys(joined, joined))
-                    for number in numbers:
+                    for number in numbers if isinstance(touched, list) else ():
                         widths[number] = max(len(touched), widths.get(number, 1))
         for number, ranges in self.webs.members.items():
             if self._units >> ranges[0].unit & 1:
@@ -168,16 +188,20 @@ class Layout:
             return None
         over = [each for each in self.bundles if each.base + each.width > limit]
         staying = [each for each in self.bundles if each.base + each.width <= limit]
-        bases = self._placed(staying, over, limit) or self._placed([], self.bundles, limit)
+        bases = self._placed(staying, sorted(over, key=lambda each: each.by_size), limit)
+        for key in _ORDERS if bases is None else ():
+            bases = self._placed([], sorted(self.bundles, key=key), limit)
+            if bases is not None:
+                break
         return self.renamed(bases) if bases is not None else None
 
     def _placed(self, staying: Iterable[Bundle], moving: Iterable[Bundle], limit: int) -> dict[int, int] | None:
-        """New bases by the id of a bundle."""
+        """New bases by the id of a bundle; those that move find theirs one after the other."""
         board = dict(self.fixed)
         for bundle in staying:
             bundle.take(board, bundle.base)
         bases: dict[int, int] = {}
-        for bundle in sorted(moving, key=lambda each: each.size, reverse=True):
+        for bundle in moving:
             choices = range(bundle.base % bundle.modulus, limit - bundle.width + 1, bundle.modulus)
             base = next((at for at in choices if bundle.is_free(board, at)), None)
             if base is None:
@@ -221,13 +245,18 @@ class Layout:
 
 
 def with_marks(facts: Facts, blocks: tuple[Block, ...]) -> tuple[Block, ...] | None:
-    """Waits, no-ops and hints anew in all blocks that changed."""
+    """Waits, no-ops and hints anew in all blocks that changed.
+
+    What is under way where a block begins has other names now. The old marks still stand for what the old order needed,
+    so the walk through a block begins with what they leave under way in the new code.
+    """
     kernel = facts.kernel
+    renamed = replace(facts, kernel=kernel.with_blocks(blocks))
     changed = {}
     for old, new in zip(kernel.blocks, blocks, strict=True):
         if old is not new:
             order = [each for each in new.instructions if not is_mark(each, kernel.target)]
-            made = Placement(facts, old.index).rebuild(order)
+            made = Placement(renamed, old.index).rebuild(order)
             if made is None:
                 return None
             changed[old.index] = made[old.index]

@@ -115,13 +115,13 @@ def longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 def composed(original: Kernel, first: Kernel, second: Kernel) -> Kernel | None:
     """The original with the changes of both; None where their windows meet or one has none.
 
-    At most one of them may ask for other numbers of registers.
+    Where both ask for other numbers of registers the larger ones are given, unless one gives up what the other takes.
     """
     ours, theirs = stretches(original, first), stretches(original, second)
     if not ours or not theirs or any(one.meets(other) for one in ours for other in theirs):
         return None
-    resized = [each.descriptor for each in (first, second) if asked_registers(each) != asked_registers(original)]
-    if len(resized) > 1:
+    resized = [each for each in (first, second) if asked_registers(each) != asked_registers(original)]
+    if len(resized) > 1 and not all(_only_takes(each, original) for each in resized):
         return None
     theirs = tuple(_with_own_ids(theirs, original, first))
     blocks = list(original.blocks)
@@ -130,7 +130,20 @@ def composed(original: Kernel, first: Kernel, second: Kernel) -> Kernel | None:
         code = (*block.instructions[: each.start], *each.instructions, *block.instructions[each.stop :])
         blocks[each.block] = replace(block, instructions=code)
     made = original.with_blocks(tuple(blocks))
-    return replace(made, descriptor=resized[0]) if resized else made
+    if not resized:
+        return made
+    return replace(made, descriptor=max(resized, key=_asked_vgprs).descriptor)
+
+
+def _asked_vgprs(version: Kernel) -> int:
+    asked = asked_registers(version)
+    return asked.vgprs if asked is not None else 0
+
+
+def _only_takes(version: Kernel, original: Kernel) -> bool:
+    """Whether it asks for more VGPRs and for no other SGPRs. AGPRs behind them are what is left of a granule."""
+    now, before = asked_registers(version), asked_registers(original)
+    return now is not None and before is not None and now.vgprs >= before.vgprs and now.sgprs == before.sgprs
 
 
 def _with_own_ids(changes: tuple[Stretch, ...], original: Kernel, first: Kernel) -> Iterator[Stretch]:

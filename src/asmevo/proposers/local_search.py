@@ -24,6 +24,7 @@ from asmevo.proposers.block_region import BlockRegion
 from asmevo.proposers.local_orders import Order, Orders
 from asmevo.proposers.placement import Placement
 from asmevo.proposers.proposer import Facts
+from asmevo.proposers.register_room import roomier_descriptor
 from asmevo.proposers.scheduling import list_schedule
 from asmevo.timing import estimate
 from asmevo.timing.changed_window import ChangedWindow
@@ -34,7 +35,7 @@ _LARGEST_STEP = 6
 _AIMED = 0.5
 _TOLERANCE = 1e-9
 _WORTH_ASKING = 0.002
-_STARTS = ("default", "model_guided", "steady", "pref_load")
+STARTS = ("default", "model_guided", "steady", "pref_load")
 _NEVER = float("inf")
 
 
@@ -153,9 +154,17 @@ class LocalSearch:
         loops = [b for b in facts.hot_blocks if facts.flow.loop_depth[b] > 0] or list(facts.hot_blocks[:1])
         model = WindowCost(facts.kernel, facts.memory) if loops else None
         for block in loops[: self.blocks]:
-            problem = BlockRegion(Placement(facts, block))
-            if len(problem.units) >= _SMALLEST_BODY and model is not None:
+            problem = self.problem(facts, block)
+            if problem is not None and len(problem.units) >= _SMALLEST_BODY and model is not None:
                 yield from self._climb(facts, block, problem, model)
+
+    def problem(self, facts: Facts, block: int) -> BlockRegion | None:
+        """What is searched in a block; None where there is nothing to search."""
+        return BlockRegion(Placement(facts, block))
+
+    def starts(self, facts: Facts, problem: BlockRegion) -> list[Order]:
+        """Orders to begin with, the last first."""
+        return [list_schedule(problem.region, agent_named(name, facts.rng.getrandbits(32))) for name in STARTS]
 
     def _climb(
         self, facts: Facts, block: int, problem: BlockRegion, model: WindowCost
@@ -165,7 +174,7 @@ class LocalSearch:
             return
         climb.start_at(climb.orders.start, 1.0, 1.0)
         whole_cost = facts.cost(facts.kernel)
-        starts = self._starts(facts, problem)
+        starts = self.starts(facts, problem)
         for _ in range(self.evaluations):
             if facts.out_of_time():
                 return
@@ -179,7 +188,8 @@ class LocalSearch:
                 whole = facts.cost(facts.kernel.with_blocks(blocks))
                 if whole < whole_cost - _TOLERANCE:
                     words = f"{self.name}: block {block}, {100 * (1 - whole):.1f} % fewer cycles in the model"
-                    accepted = yield script_between(facts.kernel, blocks, words)
+                    descriptor = roomier_descriptor(facts.kernel, blocks)
+                    accepted = yield script_between(facts.kernel, blocks, words, descriptor)
                     if accepted is False:
                         climb.go_back()
                         continue
@@ -187,10 +197,6 @@ class LocalSearch:
                 climb.start_at(order, cost, lone)
             if climb.idle > _PATIENCE:
                 climb.go_back()
-
-    def _starts(self, facts: Facts, problem: BlockRegion) -> list[Order]:
-        """Orders to begin with, the last first."""
-        return [list_schedule(problem.region, agent_named(name, facts.rng.getrandbits(32))) for name in _STARTS]
 
 
 def orders_of(problem: BlockRegion) -> Orders:

@@ -28,7 +28,8 @@ from asmevo.proposers.pairing_order import Merging, greedy, matched
 from asmevo.proposers.pairing_rules import Half, Pair, half_of, pair_of, standing_rules
 from asmevo.proposers.placement import Placement, is_mark
 from asmevo.proposers.proposer import Facts
-from asmevo.proposers.renaming_block import Dealt, RenamedBlock, Slot, joined_blocks, roomier_descriptor
+from asmevo.proposers.register_room import roomier_descriptor
+from asmevo.proposers.renaming_block import Dealt, RenamedBlock, Slot, joined_blocks
 from asmevo.target.model import VopdFacts
 
 _NEAR, _FAR = 24, 96

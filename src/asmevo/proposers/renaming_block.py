@@ -10,7 +10,8 @@ instructions). The result is text for every instruction whose registers changed,
 Time. A slot is what issues together, one instruction or the halves of a dual one. Each slot has two moments, reading
 and writing. A range that a plain ALU instruction begins starts at the moment of writing, so that it may take
 the register of a source that ends there; results of wider or slower instructions start at the moment of reading, as
-hardware may write part of them before the last source is read.
+hardware may write part of them before the last source is read. One that replaces a source of the same registers (a sum)
+stays in one bundle with it.
 """
 
 from __future__ import annotations
@@ -21,14 +22,12 @@ from dataclasses import dataclass, field, replace
 
 from asmevo.analysis.live_ranges import BlockRanges, LiveRange
 from asmevo.analysis.liveness import LiveState
-from asmevo.analysis.pressure import allocation, register_use
-from asmevo.program.descriptor import KernelDescriptor
 from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.instruction_text import all_assemble_back, encode_all
 from asmevo.program.kernel import Block, Kernel
-from asmevo.program.register_counts import register_counts, with_register_counts
 from asmevo.program.registers import UNIT_COUNT, VGPR_MASK, RegisterFile, RegisterSpan, units_of
 from asmevo.program.renaming import register_operands, renamed_text
+from asmevo.proposers.register_room import vgpr_room
 
 _PLAIN = frozenset({"valu", "salu"})
 _ALIGNMENT = 2
@@ -78,32 +77,6 @@ class Dealt:
     failed: Bundle | None = None
 
 
-def vgpr_room(kernel: Kernel) -> int:
-    """How many VGPRs a kernel may name without fewer waves on a SIMD; of a function, what it names.
-
-    Hardware hands out granules that are larger than those of some descriptors: what is left of the last one is free.
-    Where AGPRs lie behind the VGPRs nothing is.
-    """
-    named = register_use(kernel)
-    if kernel.descriptor is None:
-        return named.vgprs
-    given = allocation(kernel.target, kernel.wave_size, kernel.descriptor)
-    room = given.vgprs if named.agprs else max(given.vgprs, given.allocated_vgprs)
-    return max(named.vgprs, min(room, kernel.target.vgpr.max_addressable.value))
-
-
-def roomier_descriptor(kernel: Kernel, blocks: tuple[Block, ...]) -> KernelDescriptor | None:
-    """A descriptor for a version that names more VGPRs than the kernel's own gives; None where that one will do."""
-    if kernel.descriptor is None:
-        return None
-    counts = register_counts(kernel.descriptor, kernel.target, kernel.wave_size)
-    named = register_use(kernel.with_blocks(blocks)).vgprs
-    if named <= counts.vgprs:
-        return None
-    wanted = replace(counts, vgprs=named)
-    return with_register_counts(kernel.descriptor, wanted, kernel.target, kernel.wave_size)
-
-
 def joined_blocks(kernel: Kernel, changed: Mapping[int, Block]) -> tuple[Block, ...]:
     """The kernel's blocks with several changed apart from each other; new instructions get ids of their own."""
     next_id = 1 + max(instruction.id for instruction in kernel.instructions)
@@ -135,6 +108,7 @@ class RenamedBlock:
             touched |= 1 << each.unit
         self.always = (states[0].any_lane | states[-1].any_lane) & VGPR_MASK & ~touched
         self._virtual = self._virtual_units()
+        self.virtual_mask = sum(1 << unit for unit in set(self._virtual.values()))
         self.virtual = tuple(self._detached(place) for place in range(len(self.body)))
 
     def _pin_what_has_no_text(self) -> None:
@@ -176,6 +150,8 @@ class RenamedBlock:
                 wide[id(first)] = len(touched)
             if self.body[place].decoded.operands[number].half:
                 halves.add(id(first))
+        for source, result in self.ranges.in_place():
+            _merge(groups, source, result)
         found = []
         for members in {id(group): group for group in groups.values()}.values():
             if not all(each.is_local and 1 << each.unit & VGPR_MASK for each in members):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from asmevo.prover.numbers import ones
+from asmevo.prover.carries import WIDE, WORD
+from asmevo.prover.numbers import is_const, ones
 from asmevo.prover.terms import Term
 
 if TYPE_CHECKING:
@@ -55,17 +56,27 @@ class BitFields:
 
     def _slice_of_sum(self, term: Term, low: int, bits: int) -> Term | None:
         constant, factors = term.linear
+        if (low, bits) == (0, 1) and self.build.zeros(term) >> 1 == ones(term.bits - 1):
+            return self.build.terms.make("slice", 1, (term,), 0)  # a carry: extended it is the term again
         if low == 0:
             parts = [(c, self.slice(t, 0, bits)) for c, t in zip(factors, term.args, strict=True)]
             return self.build.total(bits, constant, parts)
-        below, most, high = ones(low), constant & ones(low), []
+        below, most = ones(low), constant & ones(low)
+        inside, outside = [], []
         for coefficient, atom in zip(factors, term.args, strict=True):
-            if coefficient & below:
-                most += coefficient * (ones(term.bits) & ~self.build.zeros(atom))
-            elif bits <= atom.bits:
-                high.append((coefficient >> low, self.slice(atom, 0, bits)))
+            # What is a multiple of 2**low passes the cut as it is.
+            apart = coefficient & below == 0 or (term.bits, low) == (WIDE, WORD)
+            within = coefficient & below if apart else coefficient
+            if within:
+                inside.append((within, atom))
+                most += within * (ones(term.bits) & ~self.build.zeros(atom))
+            if coefficient != within:
+                outside.append((coefficient >> low, self.slice(atom, 0, bits)))
         if most <= below:  # nothing is carried over the cut
-            return self.build.total(bits, constant >> low, high)
+            return self.build.total(bits, constant >> low, outside)
+        if outside or constant >> low:
+            rest = self.build.total(term.bits, constant & below, inside)
+            return self.build.total(bits, constant >> low, (*outside, (1, self.slice(rest, low, bits))))
         if constant == 0 and len(factors) == 1 and factors[0] & (factors[0] - 1) == 0:
             shift = factors[0].bit_length() - 1
             if low >= shift:
@@ -79,6 +90,10 @@ class BitFields:
             for each in part.args if part.op == "concat" else (part,):
                 if not each.bits:
                     continue
+                if flat and is_const(each, 0):
+                    flat[-1], each = self._widened(flat[-1], each)
+                    if not each.bits:
+                        continue
                 last = flat[-1] if flat else None
                 joined = self._joined(last, each) if last is not None else None
                 if joined is not None:
@@ -87,7 +102,22 @@ class BitFields:
                     flat.append(each)
         if len(flat) == 1:
             return flat[0]
-        return self.build.terms.make("concat", sum(each.bits for each in flat), flat)
+        bits = sum(each.bits for each in flat)
+        if bits == WIDE and flat[0].bits == WORD and flat[0].op == "sum":
+            pair = self.build.carries.pair(flat[0], self.concat(flat[1:]))
+            if pair is not None:
+                return pair
+        return self.build.terms.make("concat", bits, flat)
+
+    def _widened(self, field: Term, zeros: Term) -> tuple[Term, Term]:
+        """A field of a sum with zeros above it: a wider field, as far as the sum has zeros there, and what is left."""
+        if field.op != "slice" or field.args[0].op != "sum":
+            return field, zeros
+        whole, end = field.args[0], field.low + field.bits
+        more = min(zeros.bits, whole.bits - end)
+        if not more or self.build.zeros(whole) >> end & ones(more) != ones(more):
+            return field, zeros
+        return self.slice(whole, field.low, field.bits + more), self.build.const(zeros.bits - more, 0)
 
     def _joined(self, low: Term, high: Term) -> Term | None:
         """Two neighbours as one part, where they are."""

@@ -4,20 +4,38 @@ An address is split into what is the same in the whole wave and what varies with
 
 * in memory that each lane has for itself (scratch), or where neither address varies: if the addresses differ by a
   constant that is at least the size of the lower one, and wrapping round does not bring them together;
-* in memory that lanes share: if the uniform parts are equal up to a constant and the varying parts, of whatever two
-  lanes, stay in ranges that keep the accesses apart. The range of a varying part follows from the bits of its
-  atoms that are certainly 0.
+* in memory that lanes share: if the uniform parts are equal up to a constant D, and for whatever two lanes
+
+  - the varying parts stay in ranges that keep the accesses apart, or
+  - the varying parts are multiples of a step G, so that the starts are D + m * G apart for some whole number m, and the
+    rest of D by G leaves room for the first access below the second one and for the second one below G: fields of
+    one record, records lying one behind the other.
+
+The range and the step of a varying part follow from its factors and from the bits of its atoms that are certainly 0.
+Where the range shows that nothing wraps round, m * G is meant as it stands; else it is modulo the width of an address,
+and only the power of two in G counts.
 
 Everything else counts as possibly the same.
 """
 
 from __future__ import annotations
 
-from asmevo.analysis.memory import SCRATCH
+from dataclasses import dataclass
+from math import gcd
+
 from asmevo.prover.normalise import Builder
+from asmevo.prover.numbers import is_const, lowest_run, ones, signed
 from asmevo.prover.terms import Term
 
-_PLAIN = 3  # parts of the name of a store that is not ordered: kind, space, bytes
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """An address: `uniform`, and a varying part from `least` to `most` bytes that is a multiple of `step` (0: none)."""
+
+    uniform: Term
+    least: int
+    most: int
+    step: int
 
 
 def certainly_disjoint(
@@ -34,44 +52,43 @@ def certainly_disjoint(
         apart = build.total(first.bits, 0, ((1, second), (-1, first)))
         return apart.op == "const" and first_size <= apart.value <= whole - second_size
     one, other = _split(build, first), _split(build, second)
-    apart = build.total(first.bits, 0, ((1, other[0]), (-1, one[0])))
-    if apart.op != "const" or one[1] + other[1] >= whole // 2:
+    apart = build.total(first.bits, 0, ((1, other.uniform), (-1, one.uniform)))
+    if apart.op != "const":
         return False
-    # Between the starts lies `apart` and what the varying parts add: from -one[1] up to other[1].
-    return first_size + one[1] <= apart.value <= whole - second_size - other[1]
+    # Between the starts lies `apart` and what the varying parts add.
+    least, most = other.least - one.most, other.most - one.least
+    if first_size - least <= apart.value <= whole - second_size - most:
+        return True
+    step = gcd(one.step, other.step)
+    start = signed(apart.value, first.bits)
+    if not -whole // 2 < start + least - first_size <= start + most + second_size < whole // 2:
+        step = gcd(step, whole)
+    return first_size <= start % step <= step - second_size if step else False
 
 
-def unaffected(build: Builder, contents: Term, address: Term, size: int, space: str) -> Term:
-    """The contents of a space as a load of `size` bytes there sees them: before stores to other bytes.
-
-    Only plain stores whose address is one of this space are looked through; nothing that is ordered is.
-    """
-    while contents.op == "memory" and isinstance(contents.data, tuple) and contents.data[0] == "after":
-        effect, where = contents.args[0], contents.data[1]
-        assert isinstance(effect.data, tuple)
-        _, name, place, spaces = effect.data
-        if name[:2] != ("store", space) or len(name) != _PLAIN:
-            break
-        if not certainly_disjoint(build, address, size, effect.args[place + 1], name[2], space == SCRATCH):
-            break
-        contents = effect.args[spaces.index(where)]
-    return contents
-
-
-def _split(build: Builder, address: Term) -> tuple[Term, int]:
-    """(the uniform part with the constant, the most that the varying part adds)."""
-    if address.op != "sum":
-        return (address, 0) if not address.varies else (build.const(address.bits, 0), _most(build, address))
-    constant, factors = address.linear
-    uniform, most = [], 0
-    for factor, atom in zip(factors, address.args, strict=True):
-        if atom.varies:
-            most += factor * _most(build, atom)
-        else:
+def _split(build: Builder, address: Term) -> _Split:
+    constant, factors = address.linear if address.op == "sum" else (0, (1,))
+    atoms = address.args if address.op == "sum" else (address,)
+    uniform, least, most, step = [], 0, 0, 0
+    for factor, atom in zip(factors, atoms, strict=True):
+        if not atom.varies:
             uniform.append((factor, atom))
-    return build.total(address.bits, constant, uniform), most
+            continue
+        zeros, times = build.zeros(atom), signed(factor, address.bits)
+        bound = times * (ones(atom.bits) & ~zeros)
+        least, most = least + min(bound, 0), most + max(bound, 0)
+        step = gcd(step, times * _step(build, atom))
+    return _Split(build.total(address.bits, constant, uniform), least, most, step)
 
 
-def _most(build: Builder, atom: Term) -> int:
-    """The largest number that a term can be, by its bits."""
-    return ((1 << atom.bits) - 1) & ~build.zeros(atom)
+def _step(build: Builder, term: Term) -> int:
+    """A number of which the term is certainly a multiple."""
+    inner = term
+    if term.op == "concat" and all(is_const(part, 0) for part in term.args[1:]):
+        inner = term.args[0]
+    if inner.op == "sum":
+        constant, factors = inner.linear
+        pairs = list(zip(factors, inner.args, strict=True))
+        if constant + sum([c * (ones(t.bits) & ~build.zeros(t)) for c, t in pairs]) <= ones(inner.bits):
+            return gcd(constant, *[c * _step(build, t) for c, t in pairs])
+    return 1 << lowest_run(build.zeros(term))

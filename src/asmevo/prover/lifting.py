@@ -9,9 +9,9 @@ instruction reads of vector registers in its own lane it reads where that lane i
 A comparison writes the mask `ballot(EXEC & bit)`.
 
 Memory. A load is a function of the contents of its space and of the address, in pieces of at most four bytes, so
-that one wide load and several narrow ones give the same term; stores to certainly other bytes are looked through
-(`disjoint`). A store, an atomic, a barrier or a message makes
-new contents from the old ones and everything it looks at; `effects` lists them in order. Contents of LDS, scratch
+that one wide load and several narrow ones give the same term; stores to certainly other bytes are looked through. A
+store, an atomic, a barrier or a message makes new contents from the old ones and everything it looks at; `effects`
+lists them, plain stores in pieces and in an order of their own (`stores`). Contents of LDS, scratch
 and global memory are separate. `loads` lists the pieces of memory read, since reading an address that is not
 mapped ends a kernel. Which accesses are ordered among all spaces is `analysis.memory`'s to say.
 
@@ -23,15 +23,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from asmevo.analysis.events import effect_of
 from asmevo.analysis.memory import GLOBAL, LDS, SCALAR, SCRATCH, SPACES, MemoryKind, memory_effect
 from asmevo.program.instruction import Instruction, Operand
 from asmevo.program.kernel import Kernel
 from asmevo.program.reading import PC_READS
 from asmevo.program.registers import NAMED_SPANS
-from asmevo.prover.disjoint import unaffected
 from asmevo.prover.floating import FloatPolicy, floating, is_floating
 from asmevo.prover.normalise import Builder
-from asmevo.prover.state import LoadPiece, NotLiftedError, State, is_vector, note_effect
+from asmevo.prover.state import LoadPiece, NotLiftedError, State, WideAccess, is_vector, note_effect
+from asmevo.prover.stores import DWORD, Store, is_plain, note_store, seen_by_load
 from asmevo.prover.symbolic import Step, step_of
 from asmevo.prover.terms import Term
 from asmevo.semantics.constants import constant_value
@@ -63,7 +64,7 @@ from asmevo.semantics.operands import UnsupportedOperandError
 _EXEC, _VCC, _SCC = (NAMED_SPANS[name].base_unit for name in ("exec", "vcc", "scc"))
 _WORDS = {name: NAMED_SPANS[name].base_unit for name in ("scc", "m0", "mode")}
 _PAIRS = {name: NAMED_SPANS[name].base_unit for name in ("exec", "vcc", "flat_scratch")}
-_PIECE = 4  # bytes of memory that one load term stands for
+_NARROW = 2 * DWORD - 1  # bytes up to which an access to LDS wants no more than its dwords aligned
 _RENUMBERING = ("s_set_gpr_idx", "s_set_vgpr_msb")
 _INDEXED = frozenset({"indexed_def", "indexed_use"})
 _SPACE = {Space.GLOBAL: GLOBAL, Space.LDS: LDS, Space.SCRATCH: SCRATCH, Space.SCALAR: SCALAR}
@@ -77,6 +78,7 @@ class Lifter:
     def __init__(self, build: Builder, kernel: Kernel, policy: FloatPolicy) -> None:
         self.build = build
         self.context = kernel.context
+        self.target = kernel.target
         self.policy = policy
         self.places = _counter_names(kernel)
 
@@ -86,13 +88,17 @@ class Lifter:
         meaning = meaning_of(decoded, self.context)
         step = step_of(decoded)
         if step.silent:
+            state.count(effect_of(decoded, self.target), frozenset())
             return meaning
         if "unknown" in decoded.flags or decoded.flags & _INDEXED or decoded.mnemonic.startswith(_RENUMBERING):
             raise NotLiftedError(instruction, "has no known meaning here")
         if meaning.exactness is Exactness.UNSUPPORTED or _must_be_opaque(meaning):
             _Opaque(self, instruction, step, state).run()
-            return meaning
-        _Run(self, instruction, meaning, state).run()
+        else:
+            _Run(self, instruction, meaning, state).run()
+        counted = effect_of(decoded, self.target)
+        if not counted.is_plain:
+            state.count(counted, step.effect.writes)
         return meaning
 
     def condition(self, instruction: Instruction, meaning: Meaning, state: State) -> Term:
@@ -311,8 +317,13 @@ class _Run:
         condition = self.enabled
         if access.in_bounds is not None:
             condition = build.both(condition, self.value(access.in_bounds))
+        if access.space is Space.LDS and access.size > _NARROW and not effect.ordered:
+            alignment = 1 << (access.size - 1).bit_length()
+            self.state.wide.append(WideAccess(address, access.size, alignment, self.instruction))
         if access.kind is AccessKind.LOAD and not effect.ordered:
             return self._load(access, address, condition)
+        if access.kind is AccessKind.STORE and not effect.ordered and is_plain(access.space.value):
+            return self._store(access, address, condition)
         parts = [self._contents(access), condition, address]
         parts += self._operands_of(access)
         name: list[Hashable] = [access.kind.value, access.space.value, access.size]
@@ -350,19 +361,28 @@ class _Run:
     def _load(self, access: Access, address: Term, condition: Term) -> Term:
         build, contents = self.build, self._contents(access)
         space = access.space.value if access.space is not Space.SCALAR else Space.GLOBAL.value
-        behind = self.state.changes[_SPACE.get(access.space, GLOBAL)]
+        shown = _SPACE.get(access.space)
         parts = []
-        for low in range(0, access.size, _PIECE):
-            size = min(_PIECE, access.size - low)
+        for low in range(0, access.size, DWORD):
+            size = min(DWORD, access.size - low)
             place = build.total(address.bits, low, ((1, address),))
-            seen = unaffected(build, contents, place, size, space)
+            seen = contents if shown is None else seen_by_load(build, self.state, space, shown, place, size)
             parts.append(build.terms.make("load", 8 * size, (seen, place), space, place.varies))
-            self.state.loads.append(LoadPiece(space, size, place, condition, self.instruction, behind))
+            self.state.loads.append(LoadPiece(space, size, place, condition, self.instruction, self.state.turn))
         value = build.concat(parts)
         if access.in_bounds is not None:
             bound = build.under(self.value(access.in_bounds), self.enabled)
             value = build.selected(bound, value, build.const(value.bits, 0))
         return value
+
+    def _store(self, access: Access, address: Term, condition: Term) -> Term:
+        """A plain store. What a later access of the instruction would find there counts as unknown."""
+        assert access.value is not None
+        build, changes = self.build, tuple(sorted(memory_effect(self.decoded).writes))
+        found = build.terms.make("opaque", 8 * access.size, (self._contents(access), condition, address), ("stored",))
+        store = Store(access.space.value, access.size, changes, condition, address, self.value(access.value))
+        note_store(build, self.state, self.instruction, store)
+        return found
 
     def _other_effect(self) -> None:
         """Fences, and controls whose order is kept."""
@@ -458,7 +478,7 @@ class _Opaque:
         name = ("instruction", step.shape, self.lifter.place_name(self.instruction))
         if step.may_fault:
             piece = build.terms.make("opaque", 64, parts, name, True)
-            state.loads.append(LoadPiece("any", 0, piece, enabled, self.instruction))
+            state.loads.append(LoadPiece("any", 0, piece, enabled, self.instruction, state.turn))
         if effect.ordered or step.writes_spaces:
             writes = frozenset(step.writes_spaces)
             parts = [note_effect(build, state, self.instruction, name, parts, effect.ordered, writes)]

@@ -4,7 +4,7 @@ The rules, each an identity of the operations as `semantics.evaluate` defines th
 
 * Sums. `add`, `sub`, `neg`, shifts to the left by a number and products with a number become one `sum`: a constant
   and atoms with coefficients modulo 2**bits, atoms in the order of their ids. Products of small sums are
-  multiplied out. An `or` of values without a common bit is a sum.
+  multiplied out. An `or` of values without a common bit is a sum. Sums over pairs of words: see `carries`.
 * Bit fields. Zero extension, shifts to the right by a number and masks of neighbouring bits become `slice` and
   `concat` with zeros; a slice of a concat takes the parts, the low slice of a sum, product or bitwise operation
   moves inside.
@@ -23,6 +23,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from asmevo.prover.bit_fields import BitFields
+from asmevo.prover.carries import WIDE, Carries
+from asmevo.prover.linear import Linear
 from asmevo.prover.numbers import KnownZeros, folded, is_const, ones, signed, trailing
 from asmevo.prover.terms import Term, Terms
 
@@ -43,6 +45,7 @@ class Builder:
         self._conjuncts: dict[int, frozenset[int]] = {}
         self._zeros = KnownZeros()
         self._fields = BitFields(self)
+        self.carries = Carries(self)
         self._restricted: dict[tuple[int, int], Term] = {}
         self._operations: dict[str, Callable[..., Term]] = {
             "add": lambda a, b: self.total(a.bits, 0, ((1, a), (1, b))),
@@ -92,27 +95,17 @@ class Builder:
         """constant + sum of coefficient * term, modulo 2**bits."""
         if bits == 1:
             return self._parity(constant, parts)
-        atoms: dict[int, tuple[int, Term]] = {}
-
-        def add(coefficient: int, term: Term) -> None:
-            nonlocal constant
-            if term.op == "const":
-                constant += coefficient * term.value
-            elif term.op == "sum":
-                offset, factors = term.linear
-                constant += coefficient * offset
-                for factor, atom in zip(factors, term.args, strict=True):
-                    add(coefficient * factor, atom)
-            elif term.op == "not":
-                constant -= coefficient
-                add(-coefficient, term.args[0])
-            else:
-                before = atoms.get(term.id)
-                atoms[term.id] = ((before[0] if before else 0) + coefficient, term)
-
+        linear = Linear(constant)
         for coefficient, term in parts:
-            add(coefficient, term)
-        return self._sum(bits, constant, atoms)
+            linear.add(coefficient, term)
+        if bits != WIDE or not (linear.constant or len(linear.atoms) > 1):
+            return self._sum(bits, linear.constant, linear.atoms)
+        # What it cannot exceed is easier to see before its words are taken apart.
+        most = linear.most(bits, self._zeros)
+        self.carries.take_apart(linear)
+        whole = self._sum(bits, linear.constant, linear.atoms)
+        self._zeros.note(whole, ones(bits) & ~ones(most.bit_length()))
+        return whole
 
     def _sum(self, bits: int, constant: int, atoms: dict[int, tuple[int, Term]]) -> Term:
         mask = ones(bits)
@@ -124,6 +117,9 @@ class Builder:
             return kept[0][2]
         if len(kept) == 1 and kept[0][1] == mask and constant == mask:
             return self.terms.make("not", bits, (kept[0][2],))
+        pair = self.carries.folded(kept) if bits == WIDE and len(kept) == 2 and not constant else None
+        if pair is not None:
+            return pair[1] if pair[0] == 1 else self.terms.make("sum", bits, (pair[1],), (0, (pair[0],)))
         return self.terms.make("sum", bits, [t for _, _, t in kept], (constant, tuple(c for _, c, _ in kept)))
 
     def _parity(self, constant: int, parts: Iterable[tuple[int, Term]]) -> Term:
@@ -167,6 +163,10 @@ class Builder:
     def zeros(self, term: Term) -> int:
         """A mask of bits that are certainly 0."""
         return self._zeros.of(term)
+
+    def note_zeros(self, term: Term, zeros: int) -> None:
+        """Remembers bits that are certainly 0, by an argument of the caller's."""
+        self._zeros.note(term, zeros)
 
     def slice(self, term: Term, low: int, bits: int) -> Term:
         """Bits low .. low+bits-1."""
@@ -351,6 +351,9 @@ class Builder:
             return self.true if x < y else self.false
         if name == "slt" and a.bits > 1 and self.zeros(a) & self.zeros(b) & 1 << (a.bits - 1):
             name = "ult"
+        carry = self.carries.out_of(a, b) if name == "ult" and a.bits == WIDE else None
+        if carry is not None:
+            return self.negated(carry)
         return self.terms.make(name, 1, (a, b))
 
     def selected(self, condition: Term, then: Term, other: Term) -> Term:

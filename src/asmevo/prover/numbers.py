@@ -54,6 +54,11 @@ class KnownZeros:
     def __init__(self) -> None:
         self._known: dict[int, int] = {}
 
+    def note(self, term: Term, zeros: int) -> None:
+        """Adds bits that are certainly 0 for a reason that the term does not show."""
+        if zeros and term.op != "const":
+            self._known[term.id] = self.of(term) | zeros
+
     def of(self, term: Term) -> int:
         """A mask of bits that are certainly 0."""
         known = self._known.get(term.id)
@@ -73,10 +78,11 @@ class KnownZeros:
             return found
         if term.op == "sum":
             constant, factors = term.linear
-            pairs = zip(factors, term.args, strict=True)
+            pairs = list(zip(factors, term.args, strict=True))
+            most = constant + sum([c * (ones(t.bits) & ~self.of(t)) for c, t in pairs])
             clear = [trailing(c, term.bits) + lowest_run(self.of(t)) for c, t in pairs]
             low = min(trailing(constant, term.bits), *clear)
-            found = ones(min(low, term.bits))
+            found = ones(min(low, term.bits)) | mask & ~ones(most.bit_length())
             if constant == 0 and len(factors) == 1 and factors[0] & (factors[0] - 1) == 0:
                 shift = factors[0].bit_length() - 1
                 found |= self.of(term.args[0]) << shift & mask
@@ -91,6 +97,8 @@ class KnownZeros:
             for part in term.args:
                 found &= self.of(part)
             return found
+        if term.op == "slice":
+            return self.of(term.args[0]) >> term.low & mask
         if term.op == "select":
             return self.of(term.args[1]) & self.of(term.args[2])
         return 0

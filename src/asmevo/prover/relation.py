@@ -12,6 +12,8 @@ value of every item. Items that had the same term so far and have equal values i
   hoisted computation, a rotated one and a stepped pointer are related to what they were computed from;
 * an item that each round changes by a constant, like another one does by another constant, is a linear function
   of that one: the pointer that is stepped, and the count it was computed from;
+* a pair of neighbouring registers that is, as a number of 64 bits, as far from a pair of the other version in every
+  arrival is that one and the distance: pointers with carries, stepped earlier or from another base;
 * any other item gets a symbol of its own, that is, nothing is known of it.
 
 What an item is a function of often shows only after its class was split, and that split others in its turn. So
@@ -26,11 +28,12 @@ A vector register that is live only where EXEC is on is related only there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from asmevo.analysis.liveness import LiveState
 from asmevo.program.registers import EXEC_MASK, MODE_MASK, VECTOR_MASK, units_of
+from asmevo.prover.carries import WIDE, WORD
 from asmevo.prover.normalise import Builder
 from asmevo.prover.numbers import signed
 from asmevo.prover.rebuilding import Rebuilder
@@ -38,6 +41,8 @@ from asmevo.prover.terms import Term, subterms
 
 Item = tuple[int, int]
 """(0 for the version before and 1 for the one after, register unit)."""
+
+Way = Callable[[Item, dict[Item, Term]], list[Term]]
 
 _MOST_FAILURES = 3
 _OF_A_PLACE = frozenset({"at cut", "unknown", "memory", "returned"})
@@ -154,7 +159,11 @@ class _Inference:
         theirs = [items for items in alone if items[0][0] == 1]
         symbols = {items[0]: self._symbol(items[0], [a.values[items[0]] for a in self.arrivals]) for items in mine}
         for items in theirs:
-            derived = self._derived(items, found) or self._derived(items, {**found, **symbols})
+            everything = {**found, **symbols}
+            derived = self._derived(
+                items, (found, self._expressed), (everything, self._expressed), (everything, self._paired),
+                (found, self._stepped), (everything, self._stepped),
+            )  # fmt: skip
             if derived is not None:
                 used.update(leaf.id for leaf in self._leaves(derived))
             else:
@@ -164,7 +173,8 @@ class _Inference:
         free = {item: term for item, term in found.items() if own.isdisjoint(leaf.id for leaf in self._leaves(term))}
         for items in mine:
             symbol = symbols[items[0]]
-            derived = self._derived(items, free) if symbol.id not in used else None
+            ways = ((free, self._expressed), (free, self._paired), (free, self._stepped))
+            derived = self._derived(items, *ways) if symbol.id not in used else None
             found.update(dict.fromkeys(items, derived or symbol))
             if derived is not None:
                 free.update(dict.fromkeys(items, derived))
@@ -177,32 +187,74 @@ class _Inference:
         varies = any(value.varies for value in values) or bool(VECTOR_MASK >> item[1] & 1)
         return self.build.terms.symbol(("at cut", self.cut.number, *item), 32, varies)
 
-    def _derived(self, items: list[Item], known: dict[Item, Term]) -> Term | None:
-        """A class as a function of others, if one arrival suggests it and all others agree."""
+    def _derived(self, items: list[Item], *ways: tuple[dict[Item, Term], Way]) -> Term | None:
+        """A class as a function of others, if one arrival suggests it and all others agree.
+
+        `ways` are known items and a way to write the class over them, tried in turn.
+        """
         item = items[0]
         if self.cut.failures.get(item, 0) >= _MOST_FAILURES:
             return None
-        before = self.cut.relation.get(item)
-        candidates = [] if before is None or before.op == "symbol" else [before]
-        if item in self.cut.learned:
-            candidates.append(self.cut.learned[item])
-        for arrival in reversed(self.arrivals):
-            term = self._express(arrival.values[item], arrival, known)
-            if term is not None and term not in candidates:
-                candidates.append(term)
-        candidates += self._stepped(item, known)
-        for term in candidates:
-            if self._fits(term, item, known):
-                self._learn(item, term)
-                return term
-        if candidates:
+        tried = False
+        for known, way in ways:
+            for term in (*self._remembered(item), *way(item, known)):
+                tried = True
+                # What the wave holds once is no function of what lanes hold.
+                if (not term.varies or VECTOR_MASK >> item[1] & 1) and self._fits(term, item, known):
+                    self._learn(item, term)
+                    return term
+        if tried:
             self.cut.failures[item] = self.cut.failures.get(item, 0) + 1
         return None
+
+    def _remembered(self, item: Item) -> list[Term]:
+        before = self.cut.relation.get(item)
+        found = [] if before is None or before.op == "symbol" else [before]
+        return [*found, self.cut.learned[item]] if item in self.cut.learned else found
+
+    def _expressed(self, item: Item, known: dict[Item, Term]) -> list[Term]:
+        """What the arrivals suggest, the last one first."""
+        found: list[Term] = []
+        for arrival in reversed(self.arrivals):
+            term = self._express(arrival.values[item], arrival, known)
+            if term is not None and term not in found:
+                found.append(term)
+        return found
 
     def _learn(self, item: Item, term: Term) -> None:
         if self.cut.relation and self.cut.learned.get(item) is not term:
             self.cut.learned[item] = term
             self.relations.news = True
+
+    def _paired(self, item: Item, known: dict[Item, Term]) -> list[Term]:
+        """Halves of pairs of known items with a distance added that only the launch determines."""
+        side, unit = item
+        found = []
+        for place in (0, 1):
+            mine = ((side, unit - place), (side, unit - place + 1))
+            if not all(each in self.arrivals[0].values for each in mine):
+                continue
+            for other, low in known.items():
+                theirs = (other, (other[0], other[1] + 1))
+                if other[0] == side or theirs[1] not in known:
+                    continue
+                distance = self._distance(mine, theirs)
+                if distance is not None:
+                    pair = self.build.concat((low, known[theirs[1]]))
+                    whole = self.build.total(WIDE, 0, ((1, distance), (1, pair)))
+                    found.append(self.build.slice(whole, WORD * place, WORD))
+        return found
+
+    def _distance(self, mine: tuple[Item, Item], theirs: tuple[Item, Item]) -> Term | None:
+        """How far two pairs of words are apart, if that is the same in all arrivals and follows from the launch."""
+        found: Term | None = None
+        for arrival in self.arrivals:
+            one, other = (self.build.concat([arrival.values[each] for each in pair]) for pair in (mine, theirs))
+            distance = self.build.total(WIDE, 0, ((1, one), (-1, other)))
+            if distance is not (found or distance) or not self.relations.is_ground(distance):
+                return None
+            found = distance
+        return found
 
     def _stepped(self, item: Item, known: dict[Item, Term]) -> list[Term]:
         """Linear functions of items that change by a constant from one round to the next as this one does."""

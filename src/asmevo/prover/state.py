@@ -1,11 +1,16 @@
-"""The symbolic state that instructions work on; what its parts mean is said in `lifting`."""
+"""The symbolic state that instructions work on; what its parts mean is said in `lifting`.
+
+Time. `turn` counts the accesses of a stretch that change memory, in the order of the program. `settled` says of each
+space up to which turn waits have certainly let them finish: a wait for a counter settles all events of its lanes but
+as many of the youngest as it allows (`analysis.events`).
+"""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
+from asmevo.analysis.events import Effect as Counted
 from asmevo.analysis.memory import SPACES
 from asmevo.program.instruction import Instruction, Operand
 from asmevo.program.registers import RegisterFile
@@ -23,17 +28,31 @@ class NotLiftedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What `instruction` does to memory; `term` has 0 bits."""
+    """What `instruction` does to memory; `term` has 0 bits.
+
+    `turn` is its number in the stretch (all pieces of one access have the same), `settled` the last turn among those on
+    the same space that had finished when it was issued.
+    """
 
     term: Term
     instruction: Instruction
+    turn: int
+    settled: int = 0
+
+    @property
+    def spaces(self) -> tuple[str, ...]:
+        """The spaces whose contents it may change."""
+        assert isinstance(self.term.data, tuple)
+        spaces = self.term.data[3]
+        assert isinstance(spaces, tuple)
+        return spaces
 
 
 @dataclass(frozen=True, slots=True)
 class LoadPiece:
     """At most four bytes of memory that are read in lanes where `condition` holds.
 
-    `behind` counts the effects on that memory that come before in the stretch.
+    `turn` is the last change of memory that comes before it in the stretch.
     """
 
     space: str
@@ -41,20 +60,43 @@ class LoadPiece:
     address: Term
     condition: Term
     instruction: Instruction
-    behind: int = 0
+    turn: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WideAccess:
+    """An access to LDS that wants its address to be a multiple of `alignment` bytes."""
+
+    address: Term
+    size: int
+    alignment: int
+    instruction: Instruction
 
 
 @dataclass(slots=True)
 class State:
-    """Registers, memory, and what has been done since the state was made."""
+    """Registers, memory, and what has been done since the state was made.
+
+    `effects` from `run_start` on are plain stores that nothing ordered stands between or behind; `run_memory` is what
+    memory held in front of them.
+    """
 
     initial: Callable[[int], Term]
     units: dict[int, Term] = field(default_factory=dict)
     memory: dict[str, Term] = field(default_factory=dict)
     effects: list[Effect] = field(default_factory=list)
-    changes: Counter[str] = field(default_factory=Counter)
     loads: list[LoadPiece] = field(default_factory=list)
+    wide: list[WideAccess] = field(default_factory=list)
     controls: list[Term] = field(default_factory=list)
+    run_start: int = 0
+    run_memory: dict[str, Term] = field(default_factory=dict)
+    turn: int = 0
+    settled: dict[str, int] = field(default_factory=dict)
+    issued: dict[int, list[tuple[int, frozenset[str]]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.run_memory:
+            self.run_memory = dict(self.memory)
 
     def copy(self) -> State:
         """The same state, to go on with in another way."""
@@ -63,10 +105,27 @@ class State:
             dict(self.units),
             dict(self.memory),
             list(self.effects),
-            Counter(self.changes),
             list(self.loads),
+            list(self.wide),
             list(self.controls),
+            self.run_start,
+            dict(self.run_memory),
+            self.turn,
+            dict(self.settled),
+            {lane: list(events) for lane, events in self.issued.items()},
         )
+
+    def count(self, counted: Counted, spaces: frozenset[str]) -> None:
+        """What an instruction that changes `spaces` means for the wait counters."""
+        for lane, left in counted.limits:
+            events = self.issued.get(lane, [])
+            finished = len(events) - left
+            for turn, changed in events[: max(0, finished)]:
+                for space in changed:
+                    self.settled[space] = max(self.settled.get(space, 0), turn)
+            self.issued[lane] = events[max(0, finished) :]
+        for issue in counted.issues:
+            self.issued.setdefault(issue.lane, []).append((self.turn, spaces))
 
     def unit(self, unit: int) -> Term:
         """The value of a register unit."""
@@ -91,7 +150,7 @@ def note_effect(
     writes: frozenset[str],
     where: int = -1,
 ) -> Term:
-    """A new state of the spaces that an effect may change.
+    """A new state of the spaces that an effect may change, which no store may cross.
 
     `where` is the place in `parts` of the lanes' condition, if all other parts count only where it holds; the
     term's data names its place among all arguments.
@@ -101,7 +160,13 @@ def note_effect(
     place = len(contents) + where if where >= 0 else -1
     term = build.terms.make("memory", 0, [*contents, *parts], ("effect", name, place, spaces), False)
     for space in spaces:
-        state.changes[space] += 1
-        state.memory[space] = build.terms.make("memory", 0, (term,), ("after", space), False)
-    state.effects.append(Effect(term, instruction))
+        state.memory[space] = contents_after(build, term, space)
+    state.turn += 1
+    state.effects.append(Effect(term, instruction, state.turn))
+    state.run_start, state.run_memory = len(state.effects), dict(state.memory)
     return term
+
+
+def contents_after(build: Builder, effect: Term, space: str) -> Term:
+    """What a space holds behind an effect."""
+    return build.terms.make("memory", 0, (effect,), ("after", space), False)

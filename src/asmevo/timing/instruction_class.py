@@ -20,6 +20,7 @@ _QUARTER_RATE = (
     *("v_mad_co_u64_u32", "v_mad_co_i64_i32", "v_mqsad", "v_qsad"),
 )
 _F64_ADDERS = ("v_add_f64", "v_min_f64", "v_max_f64", "v_min_num_f64", "v_max_num_f64")
+_UNPACKERS = ("v_cvt_pk_f32_fp8", "v_cvt_pk_f32_bf8")
 _SCALAR_FLOAT = ("_f32", "_f16")
 _LDS_EVENTS = frozenset({"lds", "gds", "lds_param", "flat_lds"})
 
@@ -51,24 +52,30 @@ def vector_class(decoded: Decoded, target: Target) -> tuple[str, Port, str]:
     latency = target.latency
     if flags & {"mai", "wmma", "swmmac"} and target.matrix_row(mnemonic) is not None:
         return "matrix", Port.MATRIX, "matrix"
+    if "trans" in flags and "fp64" in flags:
+        return "trans64", (Port.VALU if "f64_to_stamp" in target.timing else Port.TRANS), "trans"
     if "trans" in flags:
         if mnemonic.startswith("v_s_") and "scalar_trans" in latency:
             return "scalar_trans", Port.TRANS, "trans"
-        return ("trans64" if "fp64" in flags else "trans"), Port.TRANS, "trans"
+        return "trans", Port.TRANS, "trans"
     if "fp64" in flags and not mnemonic.startswith("v_cmp"):
         return ("f64_add" if mnemonic.startswith(_F64_ADDERS) else "f64"), Port.VALU, "valu"
-    if mnemonic.startswith(_QUARTER_RATE):
+    if mnemonic.startswith(_QUARTER_RATE) and "24" not in mnemonic:
         return "quarter", Port.VALU, "valu"
-    wide = 64 in decoded.info.widths
+    if mnemonic.startswith(_UNPACKERS) and "unpack8" in latency:
+        return "unpack8", Port.VALU, "valu"
+    wide = 64 in decoded.info.widths or mnemonic.startswith("v_swap")
     return ("valu64" if wide else "valu"), Port.VALU, "valu"
 
 
 def scalar_class(mnemonic: str, target: Target) -> str:
     """Latency class of a scalar instruction."""
     latency = target.latency
-    if "salu_mul" in latency and mnemonic.startswith("s_mul"):
-        return "salu_mul" if not mnemonic.endswith(_SCALAR_FLOAT) else "sfpu"
-    return "sfpu" if "sfpu" in latency and mnemonic.endswith(_SCALAR_FLOAT) else "salu"
+    if "sfpu" in latency and any(kind in mnemonic for kind in _SCALAR_FLOAT):
+        return "sfpu"
+    if mnemonic == "s_mul_u64" and "salu_mul64" in latency:
+        return "salu_mul64"
+    return "salu_mul" if "salu_mul" in latency and mnemonic.startswith("s_mul") else "salu"
 
 
 def class_of_event(event: str) -> tuple[str, Port]:

@@ -32,9 +32,12 @@ from asmevo.timing.operands import (
     address,
     dependence,
     first_mask,
+    gathered_reads,
+    has_one_source,
     imm16,
     named_dwords,
     scalar_pairs,
+    sent_dwords,
     source_positions,
     vector_dwords,
     writes_scalar,
@@ -100,13 +103,16 @@ class Return(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """From issue to execution: cycles between the two, entries, and cycles until an entry's place is free
-    again.
+    """From issue to execution: cycles between the two, entries, cycles from leaving the queue until an entry's place
+    is free again, cycles more until a wave that was stopped for it goes on, and passes in the pipe between the queue
+    and execution (0: none).
     """
 
     to_execute: int
     depth: int
     release: int
+    resume: int
+    pipe: int
     cause: Cause
 
 
@@ -181,12 +187,10 @@ class Machine:
         self.interval = self.issue.cycles
         self.two_clocks = "valu_issue_to_execute" in target.timing
         self.queues = {stream: self._queue(stream) for stream in Stream if self.two_clocks}
-        pipe = self.cost("operand_pipe", "")
-        self.operand_pipe = pipe.cycles if pipe is not None and self.two_clocks else 0
-        """Passes in the pipe between the vector queue and execution, 0 where there is none."""
         self.register_file = register_file_facts(target) if self.two_clocks else None
         self._valu_scalar = self.cost("valu_reads_only_scalars_to_execute", "")
         self._valu_constant = self.cost("valu_reads_nothing_to_execute", "")
+        self._valu_single = self.cost("valu_single_source_to_execute", "")
         self._matrix_read = self.cost("matrix_issue_to_execute", "")
         self._scalar_read = self.cost("salu_reads_sgpr_to_execute", "")
         self._profiles: dict[Decoded, Profile] = {}
@@ -248,6 +252,8 @@ class Machine:
         if profile.port in (Port.VALU, Port.TRANS) and not profile.decoded.reads & VECTOR_MASK:
             shorter = self._valu_scalar if reads_scalar else self._valu_constant
             return shorter.cycles if shorter is not None else queue.to_execute
+        if profile.port in (Port.VALU, Port.TRANS) and self._valu_single is not None and has_one_source(profile.decoded):
+            return self._valu_single.cycles
         return queue.to_execute
 
     def _queue(self, stream: Stream) -> Queue | None:
@@ -259,10 +265,12 @@ class Machine:
             self.cost(f"{name}_issue_to_execute", ""),
             self.cost(f"{name}_queue_depth", f"{name} queue full"),
         )
-        release = self.cost(f"{name}_queue_release", "")
+        release, pipe = self.cost(f"{name}_queue_release", ""), self.cost(f"{name}_operand_pipe", "")
         if delay is None or depth is None or release is None:
             return None
-        return Queue(delay.cycles, depth.cycles, release.cycles, depth.cause)
+        resume, passes = self.cost(f"{name}_queue_resume", ""), pipe.cycles if pipe is not None else 0
+        later = resume.cycles if resume is not None else 0
+        return Queue(delay.cycles, depth.cycles, release.cycles, later, passes, depth.cause)
 
     def _make(self, decoded: Decoded) -> Profile:
         flags, mnemonic = decoded.flags, decoded.mnemonic
@@ -367,12 +375,12 @@ class Machine:
             kind,
             occupancy,
             result,
-            tuple(units_of(decoded.reads)),
+            tuple(units_of(gathered_reads(decoded))),
             tuple(units_of(decoded.writes)),
             self._returns(decoded, 0),
             same_accumulator=accumulator(decoded) if kind == "matrix" else 0,
             destination=first_mask(decoded) if kind == "matrix" else 0,
-            **self._ports(port, occupancy.cycles),
+            **self._ports(port, 1 if kind == "unpack8" else occupancy.cycles),
         )
 
     def _ports(self, port: Port, passes: int) -> dict[str, Any]:
@@ -426,7 +434,7 @@ class Machine:
         stores = "may_store" in flags and "atomic_ret" not in flags and "lds_dma" not in flags
         kind = {Port.LDS: "lds", Port.SMEM: "smem"}.get(port, "vmem_store" if stores else "vmem_load")
         name = port.name.lower()
-        sent = vector_dwords(decoded.reads)
+        sent = sent_dwords(decoded)
         moved = vector_dwords(decoded.writes) or (named_dwords(decoded.mnemonic) if "lds_dma" in flags else sent)
         occupancy = self._memory_occupancy(kind, port, decoded, sent, moved)
         result = self.latency(kind, f"dependency {name}")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from asmevo.program.instruction import Decoded
-from asmevo.program.registers import VECTOR_MASK, units_of
+from asmevo.program.registers import VCC_MASK, VECTOR_MASK, units_of
 
 _ACCUMULATOR = 2
+_WRITES_HALF = ("v_cvt_pk_fp8_f32", "v_cvt_pk_bf8_f32")
+"""Their result is a half of the destination, the other one is kept."""
 _WIDTHS = {"dwordx2": 2, "b64": 2, "x2": 2, "dwordx3": 3, "b96": 3, "dwordx4": 4, "b128": 4}
 
 
@@ -24,6 +26,38 @@ def vector_dwords(mask: int) -> int:
     return (mask & VECTOR_MASK).bit_count()
 
 
+def sent_dwords(decoded: Decoded) -> int:
+    """VGPRs of address and data that a memory instruction hands over."""
+    sent = 0
+    for operand in decoded.operands:
+        if operand.registers is not None and operand.read and not operand.written:
+            sent |= operand.registers.mask
+    return vector_dwords(sent)
+
+
+def gathered_reads(decoded: Decoded) -> int:
+    """Register units whose values an instruction needs.
+
+    A destination that only keeps its other half or some lanes (not tied to a source) is written in part, not read.
+    """
+    if decoded.info.encoding == "VOPD" or (decoded.info.tied and not decoded.mnemonic.startswith(_WRITES_HALF)):
+        return decoded.reads
+    kept = other = 0
+    for operand in decoded.operands:
+        if operand.registers is not None and operand.read:
+            if operand.written:
+                kept |= operand.registers.mask & VECTOR_MASK
+            else:
+                other |= operand.registers.mask
+    return decoded.reads & ~(kept & ~other)
+
+
+def has_one_source(decoded: Decoded) -> bool:
+    """Whether a vector instruction has one source operand, as VOP1 has, and it is a vector register."""
+    sources = [operand for operand in decoded.operands if not operand.written]
+    return len(sources) == 1 and sources[0].registers is not None and bool(sources[0].registers.mask & VECTOR_MASK)
+
+
 def source_positions(decoded: Decoded) -> tuple[tuple[int, int], ...]:
     """Source position and unit of each VGPR read, each register once.
 
@@ -31,9 +65,10 @@ def source_positions(decoded: Decoded) -> tuple[tuple[int, int], ...]:
     Both halves of a dual instruction count their positions from their own destination.
     """
     found: dict[int, int] = {}
+    needed = gathered_reads(decoded)
     position = 0
     for operand in decoded.operands:
-        mask = operand.registers.mask & VECTOR_MASK if operand.registers is not None else 0
+        mask = operand.registers.mask & VECTOR_MASK & needed if operand.registers is not None else 0
         if operand.written:
             position = 0
             place = _ACCUMULATOR
@@ -81,10 +116,11 @@ def writes_scalar(decoded: Decoded, scalars: int) -> bool:
 
 
 def scalar_pairs(decoded: Decoded, scalars: int) -> tuple[int, ...]:
-    """For each scalar source the aligned pair of registers that it is in, -1 for one of several registers."""
+    """For each scalar source the aligned pair of SGPRs that it is in, -1 for VCC or one of several registers."""
     masks = [
         operand.registers.mask & scalars
         for operand in decoded.operands
         if operand.read and operand.registers is not None and operand.registers.mask & scalars
     ]
-    return tuple((mask.bit_length() - 1) // 2 if mask.bit_count() == 1 else -1 for mask in masks)
+    single = (mask.bit_count() == 1 and not mask & VCC_MASK for mask in masks)
+    return tuple((mask.bit_length() - 1) // 2 if each else -1 for mask, each in zip(masks, single, strict=True))

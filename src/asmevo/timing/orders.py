@@ -13,12 +13,20 @@ from asmevo.timing.instruction_class import Port
 from asmevo.timing.machine import LANE_MASKS, SCALAR_RESULTS, Cause, Cost, Machine, Profile
 
 
+_HWREG = ("s_getreg", "s_setreg")
+
+
 class Link(NamedTuple):
     """Not earlier than `cycles` after the latest time of slot `slot`."""
 
     slot: int
     cycles: int
     cause: Cause
+
+
+def waits_for_results(profile: Profile) -> bool:
+    """Whether a scalar instruction issues only when the results before it are there: it names a hardware register."""
+    return profile.port is Port.SALU and profile.decoded.mnemonic.startswith(_HWREG)
 
 
 class Order:
@@ -44,11 +52,17 @@ class Order:
         self._scalar_before_write = cost("salu_before_valu_scalar_write", "valu scalar result after salu")
         self._vector_read = cost("valu_reads_sgpr", "valu reads source")
         self._scalar_write = cost("valu_sgpr_to_salu_issue", "salu after valu scalar result")
+        self._most_results = cost("valu_scalar_results_underway", "valu scalar results under way")
+        self._result_counted = cost("valu_scalar_result_counted", "")
+        self._results_underway: list[Link] = []
         self.scalar_writer: Link | None = None
         """What scalar instructions issue behind: the latest vector instruction with a scalar result."""
         self._vector: int | None = None
         self._scalar: int | None = None
-        self._scalar_busy = 0
+        self._scalar_busy = self._scalar_result = 0
+        self._scalar_sets_hwreg = False
+        self._hwreg = cost("salu_before_hwreg", "hardware register")
+        self._setreg_result = cost("setreg_result", "")
         self._memory_readers: dict[int, list[tuple[int, Cost]]] = {}
         self._scalar_readers: dict[int, int] = {}
         self._memory: tuple[int, Cost] | None = None
@@ -64,10 +78,19 @@ class Order:
             yield Link(self._lds[0], *self._lds[1])
         if profile.waits_for_memory_read and self._memory is not None:
             yield Link(self._memory[0], *self._memory[1])
-        if profile.port is Port.SALU and self._vector_read is not None:
+        if profile.port is Port.SALU:
+            yield from self._before_scalar(profile)
+
+    def _before_scalar(self, profile: Profile) -> Iterator[Link]:
+        if self._vector_read is not None:
             for unit in profile.writes:
                 if unit in self._scalar_readers:
                     yield Link(self._scalar_readers[unit], *self._vector_read)
+        if self._scalar is not None and self._hwreg is not None:
+            if self._scalar_sets_hwreg and self._setreg_result is not None:
+                yield Link(self._scalar, self._hwreg.cycles + self._setreg_result.cycles, self._hwreg.cause)
+            elif waits_for_results(profile):
+                yield Link(self._scalar, self._hwreg.cycles + self._scalar_result, self._hwreg.cause)
 
     def _before_vector(self, profile: Profile) -> Iterator[Link]:
         if self._memory_readers:
@@ -78,9 +101,16 @@ class Order:
             cycles, cause = self._scalar_before_write
             yield Link(self._scalar, cycles + self._scalar_busy - 1, cause)
 
+        if profile.writes_scalar and self._most_results is not None:
+            if len(self._results_underway) >= self._most_results.cycles:
+                yield self._results_underway[-self._most_results.cycles]
+
     def pass_by(self, slot: int, profile: Profile) -> None:
         if profile.vector:
             self._vector = slot
+            if profile.writes_scalar and self._most_results is not None and self._result_counted is not None:
+                cycles = self._result_counted.cycles + profile.occupancy.cycles - 1
+                self._results_underway.append(Link(slot, cycles, self._most_results.cause))
             if profile.writes_scalar and self._scalar_write is not None:
                 self.scalar_writer = Link(slot, *self._scalar_write)
             for unit in profile.scalar_reads:
@@ -88,6 +118,8 @@ class Order:
         elif profile.port is Port.SALU:
             self._scalar = slot
             self._scalar_busy = profile.occupancy.cycles
+            self._scalar_result = profile.result.cycles
+            self._scalar_sets_hwreg = profile.decoded.mnemonic.startswith("s_setreg")
             for unit in profile.writes:
                 self._scalar_readers.pop(unit, None)
         else:

@@ -9,12 +9,14 @@ that leave no packet are filled in between those that do, straight on or at a br
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
+from asmevo.program.decode import UNKNOWN
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Kernel
 from asmevo.timing.machine import Machine
+from asmevo.timing.refused import as_executed
 from asmevo.timing.scenarios import machine_for
 from asmevo.timing.schedule import Step, schedule
 from asmevo.timing.simulator import Simulator
@@ -89,9 +91,24 @@ def replay(trace: Trace, kernel: Kernel) -> tuple[Replayed, ...]:
     found: dict[int, Replayed] = {}
     for simd in sorted({wave.simd for wave in trace.waves}):
         numbers = [n for n, wave in enumerate(trace.waves) if wave.simd == simd and wave.issues]
-        together = _together(machine, code, trace, [trace.waves[n] for n in numbers])
-        found |= dict(zip(numbers, together, strict=True))
+        for group in _overlapping(trace.waves, numbers):
+            together = _together(machine, code, trace, [trace.waves[n] for n in group])
+            found |= dict(zip(group, together, strict=True))
     return tuple(found[number] for number in sorted(found))
+
+
+def _overlapping(waves: Sequence[TracedWave], numbers: Sequence[int]) -> Iterator[list[int]]:
+    """Groups of waves, of which each overlaps in time with an earlier one of its group; in the order of `numbers`."""
+    group: list[int] = []
+    end = 0
+    for number in sorted(numbers, key=lambda n: waves[n].issues[0].cycle):
+        if group and waves[number].issues[0].cycle > end:
+            yield sorted(group)
+            group = []
+        end = max(end, waves[number].issues[-1].cycle) if group else waves[number].issues[-1].cycle
+        group.append(number)
+    if group:
+        yield sorted(group)
 
 
 def _together(machine: Machine, code: _Code, trace: Trace, waves: Sequence[TracedWave]) -> Iterator[Replayed]:
@@ -165,7 +182,7 @@ class _Code:
         for (here, following), (_, passed) in zip(pairwise([*issued, -1]), path, strict=True):
             if passed:
                 skipped.add(len(code))
-            code.append(self.kernel.instructions[here])
+            code.append(self._executed(here))
             straight = here < following and self._silent(here + 1, following)
             taken.append(following >= 0 and not straight)
             start = here + 1 if straight else self._goal(here)
@@ -173,6 +190,15 @@ class _Code:
             code += [self.kernel.instructions[place] for place in between]
             taken += [False] * len(between)
         return code, taken, skipped
+
+    def _executed(self, place: int) -> Instruction:
+        """The instruction at a place that issued; one that LLVM refuses as what silicon makes of it."""
+        instruction = self.kernel.instructions[place]
+        if UNKNOWN not in instruction.flags:
+            return instruction
+        words = self.kernel.instructions[place : place + 2]
+        decoded = as_executed(b"".join(each.decoded.code for each in words), self.kernel.context)
+        return instruction if decoded is None else replace(instruction, decoded=decoded)
 
     def _silent(self, start: int, end: int) -> bool:
         return all(each.mnemonic in NO_PACKET for each in self.kernel.instructions[start:end])

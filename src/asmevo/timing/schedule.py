@@ -25,8 +25,9 @@ from asmevo.program.instruction import Instruction
 from asmevo.program.registers import VECTOR_MASK
 from asmevo.timing.instruction_class import Port
 from asmevo.timing.machine import LANE_MASKS, SCALAR_RESULTS, Cause, Cost, Machine, Profile, Queue, Return, Stream
-from asmevo.timing.orders import Drains, Link, Order
+from asmevo.timing.orders import Drains, Link, Order, waits_for_results
 from asmevo.timing.register_file import Operands, Results
+from asmevo.timing.successions import DOUBLE, Successions
 
 _MEMORY_PORTS = frozenset({Port.SMEM, Port.VMEM, Port.LDS})
 
@@ -52,7 +53,9 @@ _HISTORIES = {"VALU_DEP": VALU_HISTORY, "TRANS32_DEP": TRANS_HISTORY}
 class Step:
     """One instruction on the path, ready to simulate. Cycles; ports and streams as numbers for speed.
 
-    `places`, `passes`, `to_pipe`: see Profile and operand_pipe. `special`: it does more at issue than to take ports.
+    `places`, `passes`, `longer`, `to_pipe`: see Profile and operand_pipe. `reads`: see scalar_reads.
+    `sooner`: cycles that it executes sooner after its issue than most of its stream.
+    `special`: it does more at issue than to take ports.
     `owner`: slot and cause for those that find its unit busy.
     `neighbour`: cycles that its unit then serves the neighbour SIMD, if waves run there.
     `after_trans`: cycles from the end of a transcendental to its execution.
@@ -83,6 +86,9 @@ class Step:
     owner: tuple[int, Cause]
     after_trans: int
     neighbour: int
+    sooner: int
+    longer: int
+    reads: int
     to_pipe: int
     gap: int
     gap_cause: Cause
@@ -116,6 +122,7 @@ class _Place:
     delays: list[Recent] = field(default_factory=list)
     sources: dict[Link, None] = field(default_factory=dict)
     issued: dict[Link, None] = field(default_factory=dict)
+    behind: dict[Link, None] = field(default_factory=dict)
     first_vector: bool = False
     pair_kept: bool = False
     before_silent: bool = False
@@ -143,6 +150,7 @@ class _Linker:
         self._pending: dict[int, list[Recent]] = {}
         self._rules = _rules_of(machine)
         self._drains = Drains(machine)
+        self._successions = Successions(machine)
         self._order = Order(machine)
         self._history: tuple[list[Link], ...] = ([], [], [])
         self._read_vector = False
@@ -197,6 +205,8 @@ class _Linker:
             place.sources[link] = None
         for link in self._drains.links(profile):
             place.sources[link] = None
+        for link in self._successions.links(profile):
+            place.behind[link] = None
         for recent in place.delays:
             self._delay(place, recent)
         if profile.port is Port.SALU and self._order.scalar_writer is not None:
@@ -215,6 +225,7 @@ class _Linker:
             self._pair = profile.scalar_pairs[-1]
         self._order.pass_by(slot, profile)
         self._drains.pass_by(slot, profile)
+        self._successions.pass_by(slot, profile)
 
     def _delay(self, place: _Place, recent: Recent) -> None:
         history, back = self._history[recent.history], max(recent.back, 1)
@@ -243,6 +254,7 @@ class _Rules:
         self._after_trans = after_trans.cycles if after_trans is not None else 0
         neighbour = cost("vmem_store_neighbour", "") if machine.two_clocks else None
         self._neighbour = neighbour.cycles if neighbour is not None else 0
+        self._double_stamp = cost("f64_to_stamp", "")
         self._entry = cost("immediate_after_other", "issue immediate")
         self._two_pass = cost("delay_alu_valu_dep_two_pass", "delay_alu valu")
         self._one_pass = cost("delay_alu_valu_dep", "delay_alu valu")
@@ -267,7 +279,7 @@ class _Rules:
             queue=queue,
             held=bool((queue is None and results) or issued or sources or profile.waits),
             to_execute=self._to_execute(place, places),
-            to_stamp=_to_stamp(profile),
+            to_stamp=self._to_stamp(profile),
             gathered=profile.gathered,
             vector_writes=profile.vector_writes,
             occupancy=0 if unlimited else profile.occupancy.cycles,
@@ -276,12 +288,15 @@ class _Rules:
             shared_port=int(profile.shared_port) if profile.shared_port is not None else -1,
             shared_hold=profile.shared_hold,
             places=profile.places,
-            passes=self._passes(profile),
+            passes=_passes(profile),
+            sooner=profile.queue.to_execute - profile.to_execute if profile.queue is not None else 0,
+            longer=profile.occupancy.cycles - 1 if profile.stream is Stream.SALU else 0,
+            reads=len(profile.scalar_pairs),
             special=bool(profile.places > 1 or profile.returns or profile.waits or profile.barrier),
             owner=(slot, profile.occupancy.cause),
             neighbour=self._neighbour * profile.occupancy.cycles if profile.kind == "vmem_store" else 0,
             after_trans=self._after_trans if profile.port is Port.MATRIX else 0,
-            to_pipe=max(0, profile.to_execute - machine.operand_pipe),
+            to_pipe=self._to_pipe(profile),
             gap=taken.cycles if taken is not None else machine.interval,
             gap_cause=taken.cause if taken is not None else self._issue,
             issue_busy=profile.issue_busy,
@@ -301,12 +316,6 @@ class _Rules:
             profile=profile,
         )
 
-    def _passes(self, profile: Profile) -> int:
-        """Passes through the operand pipe, 0 for what does not go through it; a transcendental goes through once."""
-        if not self._machine.operand_pipe or profile.stream is not Stream.VALU:
-            return 0
-        return 1 if profile.port is Port.TRANS else profile.occupancy.cycles
-
     def _to_execute(self, place: _Place, places: Sequence[_Place]) -> int:
         """Cycles from issue to execution when nothing is in the way.
 
@@ -316,10 +325,22 @@ class _Rules:
         profile = place.profile
         if profile.port is Port.SALU and profile.queue is not None:
             near = [slot for slot, _ in place.producers if slot >= place.slot - _FORWARDED]
-            forwarded = any(not any(each.profile.silent for each in places[slot : place.slot]) for slot in near)
+            forwarded = not waits_for_results(profile) and any(not any(each.profile.silent for each in places[slot : place.slot]) for slot in near)
             return profile.queue.to_execute if place.pair_kept or forwarded else profile.to_execute
         extra = self._first_vector if place.first_vector else None
         return profile.to_execute + (extra.cycles if extra is not None else 0)
+
+    def _to_stamp(self, profile: Profile) -> int:
+        """Cycles from the start of execution to where traces stamp it: the end of multi-pass vector operations."""
+        if profile.kind in DOUBLE and self._double_stamp is not None:
+            return self._double_stamp.cycles
+        return profile.occupancy.cycles - 1 if profile.port in (Port.VALU, Port.MATRIX) else 0
+
+    def _to_pipe(self, profile: Profile) -> int:
+        """Cycles from issue to the earliest entry into the operand pipe; scalar operands are read in it."""
+        if profile.queue is None or profile.stream is Stream.SALU:
+            return self._machine.interval
+        return max(0, profile.to_execute - profile.queue.pipe)
 
     def _branch(self, place: _Place) -> Cost | None:
         """Cycles from a branch to the next instruction."""
@@ -347,7 +368,7 @@ class _Rules:
                 link, into = Link(slot, *self._result(producer, place.profile, unit)), results
             if slot not in into or into[slot].cycles < link.cycles:
                 into[slot] = link
-        return tuple(results.values()), tuple(issued.values())
+        return (*results.values(), *place.behind), tuple(issued.values())
 
     def _result(self, producer: Profile, consumer: Profile, unit: int) -> Cost:
         """Cycles from the producer's execution to the consumer's, over one register unit."""
@@ -387,10 +408,10 @@ class _Rules:
         return None
 
 
-def _to_stamp(profile: Profile) -> int:
-    """Cycles from the start of execution to where traces stamp it: the end of multi-pass vector operations."""
-    stamped_at_end = profile.port in (Port.VALU, Port.MATRIX)
-    return profile.occupancy.cycles - 1 if stamped_at_end else 0
+def _passes(profile: Profile) -> int:
+    """Passes through the operand pipe; transcendental, double-precision and scalar instructions go through once."""
+    once = profile.port not in (Port.VALU, Port.MATRIX) or profile.kind in DOUBLE
+    return 1 if once else profile.occupancy.cycles
 
 
 @lru_cache(maxsize=64)

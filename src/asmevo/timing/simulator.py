@@ -26,6 +26,7 @@ from asmevo.timing.instruction_class import Port
 from asmevo.timing.machine import Cause, Machine, Queue, Stream
 from asmevo.timing.operand_pipe import OperandPipe
 from asmevo.timing.register_file import RegisterFile
+from asmevo.timing.scalar_reads import ScalarReads
 from asmevo.timing.schedule import Step
 
 _PORTS = len(Port)
@@ -155,7 +156,9 @@ class Simulator:
         self._path_free: dict[int, int] = {}
         self._stream_last = [_LONG_AGO] * len(Stream)
         self._queues: list[list[tuple[int, Cause | None, int]]] = [[] for _ in Stream]
-        self._pipe = OperandPipe(machine.operand_pipe) if machine.operand_pipe else None
+        queues = (machine.queues.get(stream) for stream in Stream)
+        self._pipes = [None if queue is None or not queue.pipe else OperandPipe(queue.pipe) for queue in queues]
+        self._scalar_reads = ScalarReads(machine)
         self._barriers = Barriers(wave.group for wave in self.waves)
         self._ready: list[tuple[int, int]] = []
         facts = machine.register_file
@@ -298,7 +301,9 @@ class Simulator:
             entries = self._queues[step.stream]
             if len(entries) >= queue.depth and entries[-queue.depth][0] > time:
                 time, why, culprit = entries[-queue.depth]
-                cause = why or queue.cause
+                time, cause = time + queue.resume, why or queue.cause
+            if step.reads and self._scalar_reads.free > time:
+                time, cause, culprit = self._scalar_reads.free, self._scalar_reads.cause, -1
         elif self._engine_free[step.engine] > time:
             time, (culprit, cause) = self._engine_free[step.engine], self._engine_owner[step.engine] or step.owner
         return (time, cause, culprit) if time > own else None
@@ -384,8 +389,8 @@ class Simulator:
         """An instruction of several passes keeps its ports until the last pass has a place in the queue."""
         assert step.queue is not None
         entries, back = self._queues[step.stream], step.queue.depth + 2 - step.places
-        if len(entries) >= back and entries[-back][0] >= time:
-            free = entries[-back][0] + (step.port == _TRANS)
+        if len(entries) >= back and entries[-back][0] + step.queue.resume >= time:
+            free = entries[-back][0] + step.queue.resume + (step.port == _TRANS)
             if free > self._port_free[_TRANS]:
                 self._port_free[_TRANS] = self._passes_free = free
             if step.port == _VALU:
@@ -413,17 +418,19 @@ class Simulator:
                 start, why, whom = started[slot] + cycles, reason, slot
         file = self._registers
         if file is not None and step.gathered is not None:
-            gathered = file.gather(wave.number, step.gathered, step.vector_writes, time, start)
+            gathered = file.gather(wave.number, step.gathered, step.vector_writes, time - step.sooner, start)
             if gathered > start:
                 start, why, whom = gathered, self._bank_cause, step.slot
         self._engine_free[engine] = start + step.occupancy + (step.neighbour if self._shares else 0)
         self._engine_owner[engine] = step.owner
         self._stream_last[step.stream] = start
-        passes = step.passes
-        left = self._pipe.enter(time + step.to_pipe, start, passes) if passes and self._pipe is not None else start
+        pipe = self._pipes[step.stream]
+        left = start if pipe is None else pipe.enter(time + step.to_pipe, start + step.longer, step.passes)
         entries.append((left + queue.release, why, whom))
+        if step.reads:
+            self._scalar_reads.enter(time, step.reads)
         if len(entries) >= queue.depth and entries[-queue.depth][0] > wave.next:
-            wave.next, wave.next_cause = entries[-queue.depth][0], queue.cause
+            wave.next, wave.next_cause = entries[-queue.depth][0] + queue.resume, queue.cause
         return start
 
     def _await(self, wave: Wave, step: Step, start: int) -> None:

@@ -1,0 +1,75 @@
+"""Orders with fewer values alive at once, for a kernel that is a few VGPRs over an occupancy step.
+
+What is alive where a block begins and ends no order changes; the peaks between are often a matter of when loads and
+independent chains begin. Each block with more than `limit` VGPRs in use is put in order anew on virtual registers
+(`virtual_region`) by agents that are kept within the limit (`bounded_agent`): first one that hides latency, at last
+one that thinks of nothing but pressure. Where that leaves too many alive, the bound is lowered.
+
+The result names as many registers as before, but needs fewer at once; `compaction` moves them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from asmevo.analysis.liveness import Liveness
+from asmevo.program.kernel import Block, Kernel
+from asmevo.program.registers import VGPR_MASK
+from asmevo.proposers.agents import agent_named
+from asmevo.proposers.bounded_agent import Bounded
+from asmevo.proposers.proposer import Facts
+from asmevo.proposers.renaming_block import joined_blocks
+from asmevo.proposers.scheduling import list_schedule
+from asmevo.proposers.virtual_region import VirtualRegion
+
+_AGENTS = ("default", "steady", "min_pressure")
+_SPARE = (0, 2, 4, 8)
+
+
+def most_alive(kernel: Kernel, block: int, liveness: Liveness) -> int:
+    """The most VGPRs that hold something some lane may read, or get a result, at any one instruction of a block."""
+    states = liveness.states(block)
+    instructions = kernel.blocks[block].instructions
+    written = [instruction.writes for instruction in instructions]
+    behind = (state.any_lane | writes for state, writes in zip(states[1:], written, strict=True))
+    return max(((units & VGPR_MASK).bit_count() for units in (states[0].any_lane, *behind)), default=0)
+
+
+def blocks_over(kernel: Kernel, limit: int, liveness: Liveness) -> list[int]:
+    """The blocks in which more VGPRs than that are alive at once."""
+    return [block.index for block in kernel.blocks if most_alive(kernel, block.index, liveness) > limit]
+
+
+def relieved(facts: Facts, limit: int) -> Kernel | None:
+    """The kernel with at most so many VGPRs alive at once, where orders within blocks can do that."""
+    kernel, changed = facts.kernel, {}
+    over = blocks_over(kernel, limit, facts.liveness)
+    for index in over:
+        edges = (facts.liveness.live_in(index), facts.liveness.live_out(index))
+        if any((live & VGPR_MASK).bit_count() > limit for live in edges):
+            return None
+    for index in over:
+        found = next((each for each in _orders(facts, index, limit) if _fits(kernel, each, index, limit)), None)
+        if found is None:
+            return None
+        changed[index] = found[index]
+    return kernel.with_blocks(joined_blocks(kernel, changed)) if changed else kernel
+
+
+def _fits(kernel: Kernel, blocks: tuple[Block, ...], index: int, limit: int) -> bool:
+    version = kernel.with_blocks(blocks)
+    return most_alive(version, index, Liveness(version)) <= limit
+
+
+def _orders(facts: Facts, index: int, limit: int) -> Iterator[tuple[Block, ...]]:
+    problem = VirtualRegion.of(facts, index, facts.liveness)
+    if problem is None:
+        return
+    bound = limit - problem.block.always.bit_count()
+    for agent in _AGENTS:
+        for spare in _SPARE:
+            if facts.out_of_time():
+                return
+            made = problem.rebuild(list_schedule(problem.region, Bounded(agent_named(agent), problem.region, bound - spare)))
+            if made is not None:
+                yield made
