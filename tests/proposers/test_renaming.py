@@ -15,7 +15,9 @@ from written_kernels import written
 
 from asmevo.analysis.live_ranges import BlockRanges, Webs
 from asmevo.analysis.liveness import Liveness
-from asmevo.gates import EmulationGate, Pipeline
+from asmevo.analysis.occupancy import occupancy
+from asmevo.analysis.pressure import register_use
+from asmevo.gates import EmulationGate, Pipeline, TimingGate
 from asmevo.gates.equivalence import EquivalenceGate
 from asmevo.program.candidate import Candidate
 from asmevo.program.edit import EditScript, Rename, apply_script, script_between
@@ -24,7 +26,9 @@ from asmevo.program.instruction_text import encode_all, encode_text
 from asmevo.program.kernel import Kernel
 from asmevo.program.registers import RegisterFile, RegisterSpan
 from asmevo.program.renaming import register_operands, renamed_text
-from asmevo.proposers import Facts, Renamer
+from asmevo.proposers import Facts, ListScheduler, Renamer
+from asmevo.proposers.register_room import vgpr_room
+from asmevo.proposers.register_search import RegisterSearch
 from asmevo.proposers.renaming_block import RenamedBlock
 from asmevo.proposers.virtual_region import detached_block
 
@@ -147,6 +151,34 @@ def test_rename_edits_that_fit_nothing_are_refused(edit: Rename, words: str) -> 
         apply_script(kernel, EditScript(base=kernel.hash, kernel=kernel.name, edits=(edit,)))
 
 
+# --- sums in place -------------------------------------------------------------------------------------------
+
+SUMS = """
+v_mfma_f32_16x16x16_f16 v[20:23], v[0:1], v[2:3], 0
+v_mfma_f32_16x16x16_f16 v[20:23], v[4:5], v[2:3], v[20:23]
+global_store_dwordx4 v[8:9], v[20:23], off
+s_endpgm
+"""
+
+
+def test_a_sum_stays_where_it_is() -> None:
+    """A matrix instruction reads its sum until it writes it: as two values they would need eight registers."""
+    kernel = written(SUMS, "gfx942")
+    block = detached_block(Facts(kernel), 0, Liveness(kernel))
+    (bundle,) = [each for each in block.bundles if each.base == 20]
+    assert bundle.width == 4
+    assert sorted({access.place for each in bundle.members for access in each.accesses}) == [0, 1, 2]
+    dealt = block.deal([(place,) for place in range(len(block.body))])
+    assert dealt.failed is None
+
+
+def test_a_result_that_only_meets_its_source_does_not_stay() -> None:
+    """v[20:21] of an address and what is loaded there are two values."""
+    text = "v_mov_b32_e32 v20, v0\nv_mov_b32_e32 v21, v1\nglobal_load_dwordx4 v[20:23], v[20:21], off\n"
+    ranges = ranges_of(text + "s_waitcnt vmcnt(0)\nglobal_store_dwordx4 v[8:9], v[20:23], off", "gfx942")
+    assert not list(ranges.in_place())
+
+
 # --- proposals -----------------------------------------------------------------------------------------------
 
 
@@ -164,6 +196,28 @@ def test_every_renaming_passes_all_gates_and_computes_the_same(name: str, target
         judgement = pipeline.judge(candidate)
         assert judgement.accepted, f"{script.origin}: {judgement.verdicts[-1].reason}"
     verdict = emulation.judge(candidate)
+    assert verdict.accepted, verdict.reason
+
+
+def test_matrix_loops_get_faster_than_orders_alone_make_them() -> None:
+    """Registers up to the step are taken, none beyond it; what is offered passes the gates and runs."""
+    program, manifest = program_of("matmul_f16", "gfx942"), launch("matmul_f16")
+    kernel = program.kernel(manifest.symbol)
+    timing, pipeline = TimingGate(kernel), Pipeline(kernel)
+    facts = Facts(kernel, cost=lambda version: timing.predict(version).cost)
+    orders = min(facts.cost(apply_script(kernel, script)) for script in ListScheduler().propose(facts))
+    candidates = [
+        Candidate.make(kernel, script)
+        for script in (*Renamer().propose(facts), *RegisterSearch(evaluations=40, blocks=1).propose(facts))
+    ]
+    for candidate in candidates:
+        judgement = pipeline.judge(candidate)
+        assert judgement.accepted, f"{candidate.script.origin}: {judgement.verdicts[-1].reason}"
+        assert register_use(candidate.kernel).vgprs <= vgpr_room(kernel) == 64
+        assert occupancy(candidate.kernel).waves == occupancy(kernel).waves
+    best = min(candidates, key=lambda candidate: facts.cost(candidate.kernel))
+    assert facts.cost(best.kernel) < orders
+    verdict = EmulationGate(program, kernel, manifest).judge(best)
     assert verdict.accepted, verdict.reason
 
 

@@ -19,7 +19,7 @@ _KIND = {
     Outcome.UNDECIDED: VerdictKind.UNDECIDED,
 }
 # Seconds: a search judges many candidates, and one that takes longer than this is not worth its time.
-_LIMITS = ProofLimits(question=0.3, total=1.0, draws=0, whole=False)
+_LIMITS = ProofLimits(question=0.3, total=2.0, draws=0, whole=False)
 
 
 class EquivalenceGate:

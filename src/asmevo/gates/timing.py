@@ -1,8 +1,9 @@
 """The timing gate: a candidate must be predicted to be faster, by more than nothing in particular.
 
 The cycle model is asked twice, for a lone wave on the SIMD (what latency costs) and for as many waves as
-occupancy allows, up to a few (what throughput costs). Cycles count by wave, so that a version of which more waves fit
-is worth what they bring. The mean must gain at least `MINIMUM_GAIN`, and neither
+occupancy allows, up to a few (what throughput costs). Cycles count by wave. Where another number of waves fits of a
+version than of its parent, each is asked about with all that fit, so that it is worth what they bring. The mean must
+gain at least `MINIMUM_GAIN`, and neither
 may lose as much, since smaller differences are below what the model can tell apart.
 """
 
@@ -24,10 +25,14 @@ _MOST_WAVES = 4
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Estimates of a lone wave and of as many as fit (up to a few); their cycles a wave as shares of the parent's."""
+    """Estimates of a lone wave and of as many as fit (up to a few); their cycles a wave as shares of the parent's.
+
+    `parent` are those that they are held against.
+    """
 
     estimates: tuple[Estimate, ...]
     ratios: tuple[float, ...]
+    parent: tuple[Estimate, ...] = ()
 
     @property
     def gain(self) -> float:
@@ -62,12 +67,14 @@ class TimingGate:
     def __init__(self, parent: Kernel, memory: str = "l2") -> None:
         self.waves = wave_counts(parent)
         self.memory = memory
-        self.parent = tuple(self._estimates(parent))
+        self._kernel, self._fitting = parent, occupancy(parent).waves
+        self._of_parent: dict[int, Estimate] = {}
+        self.parent = tuple(self._parent(waves) for waves in (1, self.waves[-1]))
 
-    def _estimates(self, kernel: Kernel, lone: Estimate | None = None) -> list[Estimate]:
-        alone = lone if lone is not None else self.estimate(kernel, 1)
-        most = wave_counts(kernel)[-1]
-        return [alone, alone if most == 1 else self.estimate(kernel, most)]
+    def _parent(self, waves: int) -> Estimate:
+        if waves not in self._of_parent:
+            self._of_parent[waves] = self.estimate(self._kernel, waves)
+        return self._of_parent[waves]
 
     def estimate(self, kernel: Kernel, waves: int) -> Estimate:
         """One estimate under the gate's memory scenario."""
@@ -75,9 +82,15 @@ class TimingGate:
 
     def predict(self, kernel: Kernel, lone: Estimate | None = None) -> Prediction:
         """The estimates of a version, against the parent's; `lone` is that of a lone wave if the caller has it."""
-        found = self._estimates(kernel, lone)
-        ratios = tuple(new.cycles_per_wave / old.cycles_per_wave for new, old in zip(found, self.parent, strict=True))
-        return Prediction(tuple(found), ratios)
+        alone = lone if lone is not None else self.estimate(kernel, 1)
+        fitting = max(occupancy(kernel).waves, 1)
+        before, after = self.waves[-1], wave_counts(kernel)[-1]
+        if fitting != self._fitting:
+            before, after = max(self._fitting, 1), fitting
+        found = (alone, alone if after == 1 else self.estimate(kernel, after))
+        parent = (self._parent(1), self._parent(before))
+        ratios = tuple(new.cycles_per_wave / old.cycles_per_wave for new, old in zip(found, parent, strict=True))
+        return Prediction(found, ratios, parent)
 
     def judge(self, candidate: Candidate) -> Verdict:
         """See Gate.judge."""
@@ -85,10 +98,10 @@ class TimingGate:
 
     def verdict(self, prediction: Prediction) -> Verdict:
         """The verdict on a prediction that is there already."""
-        pairs = dict.fromkeys(_change(*pair) for pair in zip(self.parent, prediction.estimates, strict=True))
+        pairs = dict.fromkeys(_change(*pair) for pair in zip(prediction.parent, prediction.estimates, strict=True))
         words = ", ".join(pairs)
-        reason = f"predicted cycles {words} wave{'s' if self.waves[-1] > 1 else ''} a SIMD (a model)"
         counts = sorted({each.waves for each in prediction.estimates})
+        reason = f"predicted cycles {words} wave{'s' if counts[-1] > 1 else ''} a SIMD (a model)"
         evidence = {"gain": round(prediction.gain, 6), "waves": counts, "is_model": True}
         gains = prediction.gain >= MINIMUM_GAIN and not prediction.loses
         kind = VerdictKind.ACCEPTED if gains else VerdictKind.REJECTED

@@ -13,8 +13,8 @@ does with the bound if the base order does.
 The base order is the source's where that keeps the bound. Else it is the source's with everything as late as possible
 that only makes values: an address just before its load, a load just before what uses it.
 
-A result that plain vector arithmetic makes may take the register of a source that ends there; every other one needs its
-own (see `renaming_block`).
+A result that plain vector arithmetic makes may take the register of a source that ends there, and a matrix instruction
+adds to a sum where it is; every other result needs registers of its own (see `renaming_block`).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
-from asmevo.proposers.scheduling import Agent, Choice, Kind, Node, Ready, Region
+from asmevo.proposers.scheduling import LOADS, Agent, Choice, Kind, Node, Ready, Region
 
-_IN_PLACE = frozenset({Kind.VALU, Kind.TRANS})
+_IN_PLACE = frozenset({Kind.VALU, Kind.TRANS})  # with a result of one register
 
 
 class _Alive:
@@ -55,7 +55,7 @@ class _Alive:
             region.values[value].vgprs for value in node.writes if region.readers[value] or value in region.live_out
         )
         self.vgprs += kept - ended
-        return before + written - (ended if _is_in_place(node.kind, written) else 0)
+        return before + _beside(node.kind, written, ended)
 
 
 def peak(region: Region, order: Sequence[int]) -> int:
@@ -81,9 +81,9 @@ def late_order(region: Region) -> tuple[int, ...]:
 
 def _only_makes(region: Region, node: Node) -> bool:
     """Whether it takes registers, and leads to nothing but readers of its values."""
-    made, read = (sum(region.values[value].vgprs for value in set(each)) for each in (node.writes, node.reads))
-    single = sum(region.values[value].vgprs for value in set(node.reads) if region.readers[value] == 1)
-    return made > single or (made > 0 and read == 0)
+    made = sum(region.values[value].vgprs for value in node.writes)
+    ended = sum(region.values[value].vgprs for value in set(node.reads) if region.readers[value] == 1)
+    return made > ended or (made == ended > 0 and node.kind in LOADS)
 
 
 def _needed_first(region: Region, position: int, waiting: set[int]) -> Iterator[int]:
@@ -136,10 +136,12 @@ class Bounded:
 
     def _fits(self, ready: Ready, choice: Choice, needs: dict[int, int]) -> bool:
         """Whether it fits now and leaves enough; `needs` are the most VGPRs in use in front of each of the rest."""
-        ended = ready.vgpr_last_reads if _is_in_place(ready.kind, ready.vgpr_writes) else 0
-        at_once = choice.vgprs + ready.vgpr_writes - ended
+        at_once = choice.vgprs + _beside(ready.kind, ready.vgpr_writes, ready.vgpr_last_reads)
         return max(at_once, needs[ready.position] + ready.vgpr_writes - ready.vgpr_last_reads) <= self.vgprs
 
 
-def _is_in_place(kind: Kind, written: int) -> bool:
-    return kind in _IN_PLACE and written == 1
+def _beside(kind: Kind, written: int, ended: int) -> int:
+    """Registers that a node's results take beside the values alive in front of it, of which so many end there."""
+    if kind is Kind.MATRIX:
+        return max(written - ended, 0)
+    return written - ended if kind in _IN_PLACE and written == 1 else written

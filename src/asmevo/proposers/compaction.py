@@ -28,7 +28,7 @@ from asmevo.program.kernel import Block, Kernel
 from asmevo.program.register_counts import register_counts
 from asmevo.program.registers import RegisterFile
 from asmevo.proposers.compaction_layout import Layout, with_marks
-from asmevo.proposers.pressure_relief import blocks_over, relieved
+from asmevo.proposers.pressure_relief import blocks_over, lowered
 from asmevo.proposers.proposer import Facts
 from asmevo.proposers.register_room import descriptor_with
 
@@ -66,7 +66,7 @@ def _within(facts: Facts, limit: int) -> tuple[Block, ...] | None:
     if register_use(kernel).vgprs <= limit:
         return kernel.blocks
     for spare in _SPARE:
-        lower = kernel if not blocks_over(kernel, limit - spare, facts.liveness) else relieved(facts, limit - spare)
+        lower = kernel if not blocks_over(kernel, limit - spare, facts.liveness) else lowered(facts, limit - spare)
         if lower is None:
             return None
         blocks = Layout(lower, RegisterFile.VGPR).within(limit)

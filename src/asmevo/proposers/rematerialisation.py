@@ -2,18 +2,18 @@
 
 A value that crosses the place where most registers are in use, and that one cheap instruction makes of constants and of
 registers that hold the same where it is read, need not be kept. Its instruction is copied in front of the first reader
-of each block that reads it, under a register of that block's own, and taken out where it was.
+of each block that reads it, and taken out where it was.
 
 What may be copied is plain vector arithmetic with one result of one register: no memory, no transcendental or matrix
 operation, nothing that reads or writes VCC, SCC or other lanes. A source holds the same at the reader if it is a
 constant, or if its web (`live_ranges`) has one write, or none and comes from the launch, and lives there anyway.
 
-Copies get registers that hold nothing where they live, those of the value itself first.
+A copy is made in the register that held the value: from the reader on that is free.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from asmevo.analysis.control_flow import ControlFlow
@@ -23,6 +23,7 @@ from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Block, Kernel
 from asmevo.program.registers import EXEC_MASK, MODE_MASK, SGPR_MASK, VGPR_MASK
 from asmevo.program.renaming import register_operands
+from asmevo.proposers.placement import clause_heads
 
 _PLAIN = frozenset({"valu"})
 _NOT_CHEAP = frozenset({"may_load", "may_store", "vopd", "trans", "mai", "dpp", "sdwa"})
@@ -31,17 +32,15 @@ _NAMED = VGPR_MASK | SGPR_MASK | EXEC_MASK | MODE_MASK
 
 @dataclass(frozen=True, slots=True)
 class Remade:
-    """A web that may be made again: where it is made, and the blocks that read it, with the first reader's place."""
+    """A value that may be made again: the place that makes it, and the first reader in each other block that reads it.
 
-    web: int
+    `stays`: its own block reads it, too.
+    """
+
     block: int
     place: int
     readers: dict[int, int]
-
-    @property
-    def copies(self) -> int:
-        """How often it is made again."""
-        return len(self.readers)
+    stays: bool
 
 
 class Rematerialisation:
@@ -50,20 +49,37 @@ class Rematerialisation:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.webs = Webs(kernel)
-        self.depth = ControlFlow(kernel).loop_depth
-        self._writes = self._writes_of_webs()
-
-    def _writes_of_webs(self) -> dict[int, set[tuple[int, int]]]:
-        """The places that write a register of each web."""
-        return {
+        self._depth = ControlFlow(kernel).loop_depth
+        self._writes = {
             web: {(each.block, access.place) for each in members for access in each.accesses if access.written}
             for web, members in self.webs.members.items()
         }
 
     def candidates(self, peak: int) -> list[Remade]:
-        """Webs alive all through the block with the peak or crossing into it, those first whose copies cost least."""
+        """Values that cross a border of the block with the peak, those first whose copies run least often."""
         found = [each for web in self.webs.members if (each := self._remade(web, peak)) is not None]
-        return sorted(found, key=lambda each: (sum(10 ** self.depth[b] for b in each.readers), each.block, each.place))
+        return sorted(found, key=lambda each: (self._weight(each), each.block, each.place))
+
+    def _weight(self, value: Remade) -> tuple[int, int]:
+        """The deepest loop that a copy is in, and how many copies there are."""
+        return max(self._depth[block] for block in value.readers), len(value.readers)
+
+    def made_again(self, values: Iterable[Remade]) -> tuple[Block, ...]:
+        """The kernel's blocks with these values made where they are read, in the register that held them."""
+        blocks = [list(block.instructions) for block in self.kernel.blocks]
+        next_id = 1 + max(instruction.id for instruction in self.kernel.instructions)
+        for value in values:
+            maker = self.kernel.blocks[value.block].instructions[value.place]
+            for index, place in value.readers.items():
+                at = _in_front(self.kernel.blocks[index].instructions, place, blocks[index])
+                blocks[index].insert(at, Instruction(next_id, maker.decoded))
+                next_id += 1
+            if not value.stays:
+                blocks[value.block].remove(maker)
+        return tuple(
+            old if list(old.instructions) == new else replace(old, instructions=tuple(new))
+            for old, new in zip(self.kernel.blocks, blocks, strict=True)
+        )
 
     def _remade(self, web: int, peak: int) -> Remade | None:
         members = self.webs.members[web]
@@ -73,19 +89,16 @@ class Rematerialisation:
         if not VGPR_MASK >> members[0].unit & 1 or len({each.unit for each in members}) != 1:
             return None
         ((block, place),) = self._writes[web]
-        if not self._is_cheap(self.kernel.blocks[block].instructions[place]):
-            return None
         readers: dict[int, int] = {}
         for each in members:
             for access in each.accesses:
                 if access.read:
                     readers[each.block] = min(access.place, readers.get(each.block, access.place))
-        readers = {index: first for index, first in readers.items() if index != block}
-        if not readers or not all(self._same_sources(block, place, *reader) for reader in readers.items()):
+        stays = readers.pop(block, None) is not None
+        cheap = self._is_cheap(self.kernel.blocks[block].instructions[place])
+        if not cheap or not readers or not all(self._same_sources(block, place, *each) for each in readers.items()):
             return None
-        if any(access.read for each in members if each.block == block for access in each.accesses):
-            return None
-        return Remade(web, block, place, readers)
+        return Remade(block, place, readers, stays)
 
     def _is_cheap(self, instruction: Instruction) -> bool:
         decoded = instruction.decoded
@@ -116,12 +129,19 @@ class Rematerialisation:
     def _lives(self, source: LiveRange, block: int, place: int) -> bool:
         """Whether the source's web has one value, and holds it in front of a place."""
         web = self.webs.number[id(source)]
-        if len(self._writes[web]) > 1 or (self._writes[web] and any(e.enters and e.block == 0 for e in
-                                                                   self.webs.members[web])):
+        members = self.webs.members[web]
+        from_launch = any(each.enters and each.block == 0 for each in members)
+        if len(self._writes[web]) + from_launch != 1:
             return False
-        for each in self.webs.members[web]:
-            if each.block != block or not each.enters:
-                continue
-            if each.leaves or max((access.place for access in each.accesses), default=-1) >= place:
-                return True
-        return False
+        return any(
+            each.leaves or max((access.place for access in each.accesses), default=-1) >= place
+            for each in members
+            if each.block == block and each.enters
+        )
+
+
+def _in_front(old: Sequence[Instruction], place: int, now: Sequence[Instruction]) -> int:
+    """Where something goes that is to stand in front of an instruction: not inside of a clause."""
+    heads = clause_heads(old)
+    goal = heads.get(id(old[place]), id(old[place]))
+    return next(at for at, each in enumerate(now) if id(each) == goal)

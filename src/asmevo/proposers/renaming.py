@@ -10,7 +10,8 @@ since wide operands need neighbours, the bound is lowered.
 Registers are also chosen so that the sources of one instruction come from different banks, where the target's banks
 are known; that is a wish, not a condition. The old order with nothing but that is one of the proposals.
 
-For each block the proposals come cheapest first, by the model; at last all blocks with their best together.
+For each block the cheapest is proposed that the model does not find slower, and the next one if that is refused; at last
+all blocks together.
 """
 
 from __future__ import annotations
@@ -59,10 +60,13 @@ class Renamer:
         best: dict[int, Block] = {}
         for index in blocks[:_BLOCKS_TRIED]:
             for made in sorted(_renamings(facts, index), key=lambda each: each.cost):
+                if made.cost > before:
+                    break
                 origin = f"{self.name}: block {index}, {made.words}"
                 accepted = yield script_between(kernel, made.blocks, origin, roomier_descriptor(kernel, made.blocks))
-                if accepted is not False and made.cost < before:
-                    best.setdefault(index, made.blocks[index])
+                if accepted is not False:
+                    best[index] = made.blocks[index]
+                    break
         if len(best) > 1:
             together = joined_blocks(kernel, best)
             words = f"{self.name}: {len(best)} blocks together"

@@ -70,6 +70,8 @@ class KnownZeros:
         mask = ones(term.bits)
         if term.op == "const":
             return mask & ~term.value
+        if term.op == "symbol":
+            return term.absent
         if term.op == "concat":
             found, low = 0, 0
             for part in term.args:

@@ -17,7 +17,7 @@ A version that comes to one of its blocks again before any decision (a loop with
 a known number this time) stops there like at a decision. Where only one version forks (a branch over code that no
 lane would run, left out in the other), it goes on alone both ways, with what it decided as a fact about the wave.
 More decisions of one side, a call into the same code: whatever is not matched is undecided, with the instruction at
-which the matching failed.
+which the matching failed. Kernels with loops are tried again at other paces (`version.Pace`), each a search of its own.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ from asmevo.prover.effects import MemoryComparison
 from asmevo.prover.floating import FloatPolicy
 from asmevo.prover.normalise import Builder
 from asmevo.prover.relation import Arrival, Cut, Item, Relations
+from asmevo.prover.rounds import Planner, Stretch
 from asmevo.prover.sampling import sample
 from asmevo.prover.solver import Budget, Equality, SolverLimits
 from asmevo.prover.state import NotLiftedError, State
 from asmevo.prover.terms import Term, Terms
-from asmevo.prover.version import Decision, Leaving, UndecidedError, Version, entries
+from asmevo.prover.version import Decision, Leaving, Pace, UndecidedError, Version, entries
 from asmevo.prover.work_items import work_item_bits
 
 _MOST_ROUNDS = 40  # times that one cut is run; relations settle after three or four
@@ -61,14 +62,6 @@ class ProductResult:
 
 
 @dataclass(slots=True)
-class _Stretch:
-    """What one version did between a cut and its next decision."""
-
-    state: State
-    decision: Decision
-
-
-@dataclass(slots=True)
 class Product:
     """One comparison of two kernels."""
 
@@ -85,6 +78,7 @@ class Product:
     cuts: dict[tuple[int, int], Cut] = field(default_factory=dict)
     waiting: deque[Cut] = field(default_factory=deque)
     rounds: dict[int, int] = field(default_factory=dict)
+    pace: Pace = Pace.DECISIONS
 
     def __post_init__(self) -> None:
         self.build = Builder(Terms(), self.before.wave_size)
@@ -98,14 +92,23 @@ class Product:
 
     def compare(self) -> ProductResult:
         """Matches the two kernels from their entries on."""
-        try:
-            for last in (*[False] * _MOST_RESTARTS, True):
-                if self._matched(last):
-                    break
-        except UndecidedError as error:
-            return self._result(str(error), error.instructions)
-        except NotLiftedError as error:
-            return self._result(str(error), (error.instruction,))
+        failure: UndecidedError | None = None
+        for pace in Pace if any(version.heads for version in self.versions) else (Pace.DECISIONS,):
+            self.pace = pace
+            try:
+                for last in (*[False] * _MOST_RESTARTS, True):
+                    if self._matched(last):
+                        break
+            except UndecidedError as error:
+                failure = failure or error
+                self._start_again()
+                continue
+            except NotLiftedError as error:
+                return self._result(str(error), (error.instruction,))
+            failure = None
+            break
+        if failure is not None:
+            return self._result(str(failure), failure.instructions)
         words = f"{len(self.cuts)} pairs of program points with equal decisions, memory effects and live registers"
         return ProductResult(True, words, cuts=len(self.cuts), questions=self.budget.questions)
 
@@ -119,12 +122,15 @@ class Product:
         except UndecidedError:
             if last or not self.relations.news:
                 raise
-            self.waiting.clear()
-            self.rounds.clear()
-            for cut in self.cuts.values():
-                cut.forget()
+            self._start_again()
             return False
         return True
+
+    def _start_again(self) -> None:
+        self.waiting.clear()
+        self.rounds.clear()
+        for cut in self.cuts.values():
+            cut.forget()
 
     def _result(self, reason: str, instructions: tuple[Instruction, ...]) -> ProductResult:
         models = tuple(self.equality.models)
@@ -164,7 +170,7 @@ class Product:
         stretches = []
         for version, state in zip(self.versions, states, strict=True):
             decision, behind = version.run_block(index, state)
-            stretches.append(_Stretch(state, decision or Decision(Leaving.REPEATS, None, None, (behind,))))
+            stretches.append(Stretch(state, decision or Decision(Leaving.REPEATS, None, None, (behind,))))
         first, second = stretches
         self._compare_memory(first, second)
         one, other = first.decision, second.decision
@@ -233,8 +239,17 @@ class Product:
 
     def _arrive(self, cut: Cut, source: tuple[int, int], arrival: Arrival) -> None:
         cut.arrivals[source] = arrival
-        if self.relations.infer(cut) and cut not in self.waiting:
+        changed = self.relations.infer(cut)
+        if self.pace is Pace.BY_ROUNDS:
+            changed |= self.relations.find_facts(cut, self._follows)
+        if changed and cut not in self.waiting:
             self.waiting.append(cut)
+
+    def _follows(self, decided: tuple[Term, ...], fact: Term) -> bool:
+        if fact in decided:
+            return True
+        known = self.build.both(self.build.true, *decided)
+        return Equality(self.build, self.budget, known).same(fact, self.build.true) is True
 
     def _start(self, cut: Cut, side: int) -> State:
         build, relation = self.build, cut.relation
@@ -263,10 +278,33 @@ class Product:
         stretches = []
         for side, version in enumerate(self.versions):
             state = self._start(cut, side)
-            stretches.append(_Stretch(state, version.run(cut.blocks[side], state)))
-        self._match(cut, stretches[0], stretches[1], 1)
+            stretches.append(Stretch(state, version.run(cut.blocks[side], state, self.pace)))
+        first, second = stretches
+        if self.pace is Pace.BY_ROUNDS:
+            self._match_rounds(cut, first, second)
+        else:
+            self._match(cut, first, second, 1)
 
-    def _match(self, cut: Cut, first: _Stretch, second: _Stretch, path: int) -> None:
+    def _match_rounds(self, cut: Cut, first: Stretch, second: Stretch) -> None:
+        """Compares two stretches where a plan brings them together."""
+        outer, made = self.equality, []
+
+        def narrowed(equality: Equality, known: Term) -> Equality:
+            made.append(Equality(self.build, self.budget, self.build.both(equality.path, known)))
+            return made[-1]
+
+        try:
+            start = narrowed(outer, self.build.both(self.build.true, *cut.facts))
+            for meeting in Planner(self.versions, narrowed).plan(first, second, start):
+                self.equality = meeting.equality
+                self._compare_memory(*meeting.stretches)
+                self._follow(cut, *meeting.stretches, meeting.path)
+        finally:
+            self.equality = outer
+            for equality in made:
+                outer.models += equality.models
+
+    def _match(self, cut: Cut, first: Stretch, second: Stretch, path: int) -> None:
         """Compares two stretches, or goes on with one of them alone where only it has come to a fork.
 
         `path` numbers the way through the forks that were taken alone, from 1 on; what they decided is known
@@ -288,14 +326,14 @@ class Product:
             self.equality = Equality(self.build, self.budget, decided)
             try:
                 state = stretch.state.copy()
-                further = _Stretch(state, self.versions[alone].run(stretch.decision.goals[outcome], state))
+                further = Stretch(state, self.versions[alone].run(stretch.decision.goals[outcome], state, self.pace))
                 pair = (further, second) if alone == 0 else (first, further)
                 self._match(cut, *pair, 2 * path + outcome)
             finally:
                 outer.models += self.equality.models
                 self.equality = outer
 
-    def _forks_alone(self, first: _Stretch, second: _Stretch) -> int | None:
+    def _forks_alone(self, first: Stretch, second: Stretch) -> int | None:
         """Which of the two comes to a fork that the other one does not come to; None if they agree."""
         one, other = first.decision, second.decision
         if one.kind is not Leaving.FORKS:
@@ -316,13 +354,13 @@ class Product:
 
     # --- what must be equal ---------------------------------------------------------------------------------
 
-    def _compare_memory(self, first: _Stretch, second: _Stretch) -> None:
+    def _compare_memory(self, first: Stretch, second: Stretch) -> None:
         MemoryComparison(self.equality, first.state, second.state).compare()
         if first.state.controls != second.state.controls:
             last = [each for each in (first.decision.instruction, second.decision.instruction) if each is not None]
             raise UndecidedError("the control instructions (priority and the like) are not the same", *last)
 
-    def _equal_registers(self, first: _Stretch, second: _Stretch) -> None:
+    def _equal_registers(self, first: Stretch, second: Stretch) -> None:
         for unit in sorted(first.state.units.keys() | second.state.units.keys()):
             mine, theirs = first.state.unit(unit), second.state.unit(unit)
             if self.equality.same(mine, theirs) is not True:
@@ -335,7 +373,7 @@ class Product:
 
     # --- decisions ------------------------------------------------------------------------------------------
 
-    def _follow(self, cut: Cut, first: _Stretch, second: _Stretch, path: int) -> None:
+    def _follow(self, cut: Cut, first: Stretch, second: Stretch, path: int) -> None:
         one, other = first.decision, second.decision
         blamed = [each for each in (one.instruction, other.instruction) if each is not None]
         if one.kind is not other.kind:
@@ -367,7 +405,7 @@ class Product:
             raise UndecidedError("control leaves for different places", *blamed)
 
     def _fork(
-        self, cut: Cut, first: _Stretch, second: _Stretch, path: int, blamed: list[Instruction]
+        self, cut: Cut, first: Stretch, second: Stretch, path: int, blamed: list[Instruction]
     ) -> None:
         mine, theirs = first.decision.condition, second.decision.condition
         assert mine is not None
@@ -380,13 +418,20 @@ class Product:
                 raise UndecidedError(words, *blamed)
             goals = goals[::-1]
         for outcome, pair in enumerate(zip(first.decision.goals, goals, strict=True)):
-            self._go_on(cut, 2 * path + outcome, pair, first, second)
+            known = self.build.negated(mine) if outcome else mine
+            self._go_on(cut, 2 * path + outcome, pair, first, second, known)
 
-    def _go_on(self, cut: Cut, outcome: int, goals: tuple[int, int], first: _Stretch, second: _Stretch) -> None:
+    def _go_on(
+        self, cut: Cut, outcome: int, goals: tuple[int, int], first: Stretch, second: Stretch, known: Term | None = None
+    ) -> None:
         following = self._cut(goals)
-        self._arrive(following, (cut.number, outcome), self._arrival(following, first.state, second.state))
+        arrival = self._arrival(following, first.state, second.state)
+        path = self.equality.path if known is None else self.build.both(self.equality.path, known)
+        if path is not self.build.true:
+            arrival.decided = path.args if path.op == "and" else (path,)
+        self._arrive(following, (cut.number, outcome), arrival)
 
-    def _return(self, cut: Cut, first: _Stretch, second: _Stretch, path: int) -> None:
+    def _return(self, cut: Cut, first: Stretch, second: Stretch, path: int) -> None:
         goals = (first.decision.goals[0], second.decision.goals[0])
         blocks = (len(self.before.blocks), len(self.after.blocks))
         if goals[0] >= blocks[0] or goals[1] >= blocks[1]:

@@ -14,7 +14,7 @@ value of every item. Items that had the same term so far and have equal values i
   of that one: the pointer that is stepped, and the count it was computed from;
 * a pair of neighbouring registers that is, as a number of 64 bits, as far from a pair of the other version in every
   arrival is that one and the distance: pointers with carries, stepped earlier or from another base;
-* any other item gets a symbol of its own, that is, nothing is known of it.
+* any other item gets a symbol of its own: nothing is known of it but bits that are 0 in each arrival.
 
 What an item is a function of often shows only after its class was split, and that split others in its turn. So
 `learned` keeps such functions, and the search may start again with them (`Relations.news` says that there are any).
@@ -35,9 +35,9 @@ from asmevo.analysis.liveness import LiveState
 from asmevo.program.registers import EXEC_MASK, MODE_MASK, VECTOR_MASK, units_of
 from asmevo.prover.carries import WIDE, WORD
 from asmevo.prover.normalise import Builder
-from asmevo.prover.numbers import signed
+from asmevo.prover.numbers import lowest_run, ones, signed
 from asmevo.prover.rebuilding import Rebuilder
-from asmevo.prover.terms import Term, subterms
+from asmevo.prover.terms import AT_CUT, Term, subterms
 
 Item = tuple[int, int]
 """(0 for the version before and 1 for the one after, register unit)."""
@@ -45,16 +45,21 @@ Item = tuple[int, int]
 Way = Callable[[Item, dict[Item, Term]], list[Term]]
 
 _MOST_FAILURES = 3
-_OF_A_PLACE = frozenset({"at cut", "unknown", "memory", "returned"})
+_MOST_FACTS = 12  # conditions that one cut remembers
+_OF_A_PLACE = frozenset({AT_CUT, "unknown", "memory", "returned"})
 """Names of symbols that stand for something at one place of a run; all others are the same all through it."""
 
 
 @dataclass(slots=True)
 class Arrival:
-    """Values of all items and of the memory spaces when control comes to a pair of points one way."""
+    """Values of all items and of the memory spaces when control comes to a pair of points one way.
+
+    `decided` are conditions of the wave that hold on that way.
+    """
 
     values: dict[Item, Term]
     memory: dict[str, Term]
+    decided: tuple[Term, ...] = ()
 
 
 @dataclass(slots=True)
@@ -69,10 +74,11 @@ class Cut:
     arrivals: dict[tuple[int, int], Arrival] = field(default_factory=dict)
     failures: dict[Item, int] = field(default_factory=dict)
     learned: dict[Item, Term] = field(default_factory=dict)
+    facts: tuple[Term, ...] = ()
 
     def forget(self) -> None:
         """Back to the start, except for what was learned."""
-        self.relation, self.memory = {}, {}
+        self.relation, self.memory, self.facts = {}, {}, ()
         self.arrivals, self.failures = {}, {}
 
     def items(self) -> Iterable[Item]:
@@ -108,6 +114,38 @@ class Relations:
         changed = relation != cut.relation or memory != cut.memory
         cut.relation, cut.memory = relation, memory
         return changed
+
+    def find_facts(self, cut: Cut, follows: Callable[[tuple[Term, ...], Term], bool]) -> bool:
+        """Sets the conditions of the wave that hold in every arrival at a cut. Whether they changed.
+
+        Candidates are what was decided on the way of an arrival, written over the symbols of the cut; each is kept if
+        in every arrival it `follows` from what was decided there.
+        """
+        arrivals = list(cut.arrivals.values())
+        found = dict.fromkeys(cut.facts)
+        for arrival in arrivals:
+            values = [(arrival.values[item], term) for item, term in cut.relation.items()]
+            names = {value.id: term for value, term in values}
+            sums = [(value, term) for value, term in values if value.op == "sum"]
+            changing = {value.id: term for value, term in values if value.op != "const"}
+            for decided in arrival.decided:
+                # A number that a register holds there may stand for that register, or for itself.
+                for known in (names, changing):
+                    expressed = self.rebuild.expressed(decided, known, sums, self.is_ground)
+                    if expressed is not None and expressed.op != "const":
+                        found[expressed] = None
+        kept = []
+        for fact in list(found)[:_MOST_FACTS]:
+            if all(follows(each.decided, self._arrived(fact, cut, each)) for each in arrivals):
+                kept.append(fact)
+        changed = tuple(kept) != cut.facts
+        cut.facts = tuple(kept)
+        return changed
+
+    def _arrived(self, fact: Term, cut: Cut, arrival: Arrival) -> Term:
+        """A fact about a cut as it is in one arrival."""
+        values = {term.id: arrival.values[item] for item, term in cut.relation.items() if term.op == "symbol"}
+        return self.rebuild.replaced(fact, values.get)
 
     def _kept(self, terms: list[Term]) -> Term | None:
         """A value that all arrivals share and that the launch alone determines."""
@@ -153,39 +191,61 @@ class _Inference:
                 continue
             term = kept if kept is not None else self._symbol(items[0], values)
             found.update(dict.fromkeys(items, term))
-        # What the version after holds alone is most often computed from the one before; the rest the other way.
+        # What the version after holds alone is most often computed from the one before; the rest the other way. What
+        # only counts along with something else may count along with what was found for the others.
         used: set[int] = set()
         mine = [items for items in alone if items[0][0] == 0]
         theirs = [items for items in alone if items[0][0] == 1]
         symbols = {items[0]: self._symbol(items[0], [a.values[items[0]] for a in self.arrivals]) for items in mine}
+        lone: list[list[Item]] = []
         for items in theirs:
             everything = {**found, **symbols}
-            derived = self._derived(
-                items, (found, self._expressed), (everything, self._expressed), (everything, self._paired),
-                (found, self._stepped), (everything, self._stepped),
-            )  # fmt: skip
-            if derived is not None:
-                used.update(leaf.id for leaf in self._leaves(derived))
-            else:
-                derived = self._symbol(items[0], [arrival.values[items[0]] for arrival in self.arrivals])
-            found.update(dict.fromkeys(items, derived))
+            ways = ((found, self._expressed), (everything, self._expressed), (everything, self._paired))
+            if not self._settle(items, found, used, *ways):
+                lone.append(items)
+                found.update(dict.fromkeys(items, self._symbol(items[0], [a.values[items[0]] for a in self.arrivals])))
         own = {symbol.id for symbol in symbols.values()}
         free = {item: term for item, term in found.items() if own.isdisjoint(leaf.id for leaf in self._leaves(term))}
         for items in mine:
             symbol = symbols[items[0]]
-            ways = ((free, self._expressed), (free, self._paired), (free, self._stepped))
-            derived = self._derived(items, *ways) if symbol.id not in used else None
-            found.update(dict.fromkeys(items, derived or symbol))
-            if derived is not None:
-                free.update(dict.fromkeys(items, derived))
+            over_theirs = ((free, self._expressed), (free, self._paired))
+            if symbol.id not in used and self._settle(items, found, used, *over_theirs):
+                free.update(dict.fromkeys(items, found[items[0]]))
+            else:
+                lone.append(items)
+                found.update(dict.fromkeys(items, symbol))
+        for items in lone:
+            others = {item: term for item, term in found.items() if term is not found[items[0]]}
+            if found[items[0]].id not in used and not self._settle(items, found, used, (others, self._stepped)):
+                self.cut.failures[items[0]] = self.cut.failures.get(items[0], 0) + 1
         return found
+
+    def _settle(
+        self, items: list[Item], found: dict[Item, Term], used: set[int], *ways: tuple[dict[Item, Term], Way]
+    ) -> bool:
+        """Gives a class its term over others, if there is one; their symbols are used then, and have to stay."""
+        derived = self._derived(items, *ways)
+        if derived is not None:
+            found.update(dict.fromkeys(items, derived))
+            used.update(leaf.id for leaf in self._leaves(derived))
+        return derived is not None
 
     def _leaves(self, term: Term) -> list[Term]:
         return [each for each in subterms((term,)) if each.op == "symbol"]
 
     def _symbol(self, item: Item, values: list[Term]) -> Term:
-        varies = any(value.varies for value in values) or bool(VECTOR_MASK >> item[1] & 1)
-        return self.build.terms.symbol(("at cut", self.cut.number, *item), 32, varies)
+        varies = any(value.varies for value in values)
+        return self.build.terms.symbol((AT_CUT, self.cut.number, *item, self._absent(item, values)), 32, varies)
+
+    def _absent(self, item: Item, values: list[Term]) -> int:
+        """The bits that no arrival has. Where that was too many, only the lowest ones are tried again."""
+        absent = ones(WORD)
+        for value in values:
+            absent &= self.build.zeros(value)
+        before = self.cut.relation.get(item)
+        if len(values) < 2 or (before is not None and before.op == "symbol" and before.absent != absent):
+            return ones(lowest_run(absent))
+        return absent
 
     def _derived(self, items: list[Item], *ways: tuple[dict[Item, Term], Way]) -> Term | None:
         """A class as a function of others, if one arrival suggests it and all others agree.
@@ -195,16 +255,12 @@ class _Inference:
         item = items[0]
         if self.cut.failures.get(item, 0) >= _MOST_FAILURES:
             return None
-        tried = False
         for known, way in ways:
             for term in (*self._remembered(item), *way(item, known)):
-                tried = True
                 # What the wave holds once is no function of what lanes hold.
                 if (not term.varies or VECTOR_MASK >> item[1] & 1) and self._fits(term, item, known):
                     self._learn(item, term)
                     return term
-        if tried:
-            self.cut.failures[item] = self.cut.failures.get(item, 0) + 1
         return None
 
     def _remembered(self, item: Item) -> list[Term]:

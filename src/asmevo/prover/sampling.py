@@ -47,7 +47,7 @@ def _value(term: Term, values: dict[int, int], seed: int, lane: int) -> int:
     if term.op == "lane":
         return lane
     if term.op == "symbol":
-        return drawn(term.data, seed, term.bits)
+        return drawn(term.data, seed, term.bits) & ~term.absent
     mask = (1 << term.bits) - 1
     if term.op in ("opaque", "memory"):
         return drawn((term.op, term.data, tuple(argument.id for argument in term.args)), seed, term.bits)

@@ -231,7 +231,11 @@ class _Query:
         if term.op == "const":
             return self.number(term.bits, term.value)
         if term.op == "symbol":
-            return self.free(term)
+            made = self.free(term)
+            if term.absent:
+                seen = self.term(Kind.BV_AND, made, self.number(term.bits, term.absent))
+                self.facts.append(self.term(Kind.EQUAL, seen, self.number(term.bits, 0)))
+            return made
         if term.op == "lane":
             lane = self.free(term)
             self.facts.append(self.term(Kind.BV_ULT, lane, self.number(32, self.build.wave_size)))

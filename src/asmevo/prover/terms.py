@@ -29,6 +29,10 @@ WHOLE_VECTOR = frozenset({"ballot", "at", "opaque", "memory"})
 """Operations that look at their arguments in all lanes."""
 
 
+AT_CUT = "at cut"
+"""Begins the names of symbols that stand for registers at a pair of program points; the bits they never have end it."""
+
+
 class Term:
     """One value. `id` grows with creation, so arguments have smaller ids than what is made of them."""
 
@@ -60,6 +64,12 @@ class Term:
         assert isinstance(self.data, tuple)
         constant, factors = self.data
         return constant, factors
+
+    @property
+    def absent(self) -> int:
+        """The bits that a symbol of a pair of program points never has, by its name."""
+        named = self.op == "symbol" and isinstance(self.data, tuple) and self.data[0] == AT_CUT
+        return int(self.data[-1]) if named else 0  # type: ignore[index]
 
     def __repr__(self) -> str:
         return spelled(self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from asmevo.analysis.control_flow import ControlFlow
 from asmevo.analysis.liveness import ALL, Liveness, LiveState
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Kernel
@@ -16,6 +17,7 @@ from asmevo.prover.state import State
 from asmevo.prover.terms import Term
 from asmevo.semantics.expression import Control
 
+_LONGEST_WAY = 20_000  # instructions that a version runs in loops whose decisions are known numbers
 _BEHIND_CALL = frozenset({"call"})
 
 
@@ -25,6 +27,19 @@ class UndecidedError(Exception):
     def __init__(self, reason: str, *instructions: Instruction) -> None:
         super().__init__(reason)
         self.instructions = instructions
+
+
+class Pace(Enum):
+    """How far versions run between two comparisons.
+
+    `DECISIONS`: to the next decision, and once round a loop that decides on nothing. `THROUGH`: as long as all
+    decisions are known numbers, so that a loop with a known number of rounds is passed as a whole. `BY_ROUNDS`: to the
+    next decision or the start of a loop, so that the versions need not come to loops by one decision (`rounds`).
+    """
+
+    DECISIONS = "decisions"
+    THROUGH = "through"
+    BY_ROUNDS = "by rounds"
 
 
 class Leaving(Enum):
@@ -55,17 +70,24 @@ class Version:
         self.kernel = kernel
         self.lifter = Lifter(build, kernel, policy)
         self.liveness = Liveness(kernel)
+        flow = ControlFlow(kernel)
+        self.heads = frozenset(goal for source, goals in enumerate(flow.successors) for goal in goals if goal <= source)
 
     def live_in(self, block: int) -> LiveState:
         """What is live in front of a block; behind the last one anything may be read."""
         return self.liveness.state_in(block) if block < len(self.kernel.blocks) else LiveState(ALL, VECTOR_MASK)
 
-    def run(self, block: int, state: State) -> Decision:
+    def run(self, block: int, state: State, pace: Pace) -> Decision:
         """From the start of a block to the next decision. Raises UndecidedError or NotLiftedError."""
         seen: set[int] = set()
         last: Instruction | None = None
+        repeats = _LONGEST_WAY if pace is Pace.THROUGH else 0
         while block < len(self.kernel.blocks):
             if block in seen:
+                repeats -= len(self.kernel.blocks[block].instructions) + 1
+                if repeats < 0:
+                    return Decision(Leaving.REPEATS, last, None, (block,))
+            elif seen and pace is Pace.BY_ROUNDS and block in self.heads:
                 return Decision(Leaving.REPEATS, last, None, (block,))
             seen.add(block)
             decision, goal = self.run_block(block, state)

@@ -33,9 +33,9 @@ from asmevo.timing.operands import (
     dependence,
     first_mask,
     gathered_reads,
-    has_one_source,
     imm16,
     named_dwords,
+    reading_fact,
     scalar_pairs,
     sent_dwords,
     source_positions,
@@ -188,11 +188,6 @@ class Machine:
         self.two_clocks = "valu_issue_to_execute" in target.timing
         self.queues = {stream: self._queue(stream) for stream in Stream if self.two_clocks}
         self.register_file = register_file_facts(target) if self.two_clocks else None
-        self._valu_scalar = self.cost("valu_reads_only_scalars_to_execute", "")
-        self._valu_constant = self.cost("valu_reads_nothing_to_execute", "")
-        self._valu_single = self.cost("valu_single_source_to_execute", "")
-        self._matrix_read = self.cost("matrix_issue_to_execute", "")
-        self._scalar_read = self.cost("salu_reads_sgpr_to_execute", "")
         self._profiles: dict[Decoded, Profile] = {}
 
     def cost(self, name: str, reason: str) -> Cost | None:
@@ -244,17 +239,9 @@ class Machine:
         )
 
     def _to_execute(self, profile: Profile, queue: Queue) -> int:
-        reads_scalar = any(SCALAR_RESULTS >> unit & 1 for unit in profile.reads)
-        if profile.port in (Port.SALU, Port.SMEM) and reads_scalar and self._scalar_read is not None:
-            return self._scalar_read.cycles
-        if profile.port is Port.MATRIX and self._matrix_read is not None:
-            return self._matrix_read.cycles
-        if profile.port in (Port.VALU, Port.TRANS) and not profile.decoded.reads & VECTOR_MASK:
-            shorter = self._valu_scalar if reads_scalar else self._valu_constant
-            return shorter.cycles if shorter is not None else queue.to_execute
-        if profile.port in (Port.VALU, Port.TRANS) and self._valu_single is not None and has_one_source(profile.decoded):
-            return self._valu_single.cycles
-        return queue.to_execute
+        name = reading_fact(profile.decoded, profile.port, SCALAR_RESULTS)
+        cost = self.cost(name, "") if name else None
+        return cost.cycles if cost is not None else queue.to_execute
 
     def _queue(self, stream: Stream) -> Queue | None:
         names = {Stream.VALU: "valu", Stream.SALU: "salu", Stream.LDS: "lds", Stream.VMEM: "vmem"}
@@ -287,7 +274,7 @@ class Machine:
             return self._barrier(decoded)
         if "valu" in flags:
             return self._vector(decoded)
-        if flags & {"ds", "vmem", "smem", "flat", "global", "scratch"}:
+        if flags & {"ds", "vmem", "smem", "flat", "global", "scratch"} and not mnemonic.startswith("s_prefetch"):
             return self._memory(decoded)
         if flags & {"branch", "call"}:
             return self._plain(decoded, Port.BRANCH, "branch_not_taken", "branch")

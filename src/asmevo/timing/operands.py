@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from asmevo.program.instruction import Decoded
 from asmevo.program.registers import VCC_MASK, VECTOR_MASK, units_of
+from asmevo.timing.instruction_class import Port
 
 _ACCUMULATOR = 2
-_WRITES_HALF = ("v_cvt_pk_fp8_f32", "v_cvt_pk_bf8_f32")
+_WRITES_HALF = ("v_cvt_pk_fp8_f32", "v_cvt_pk_bf8_f32", "v_fma_mixlo", "v_fma_mixhi")
 """Their result is a half of the destination, the other one is kept."""
 _WIDTHS = {"dwordx2": 2, "b64": 2, "x2": 2, "dwordx3": 3, "b96": 3, "dwordx4": 4, "b128": 4}
 
@@ -52,10 +53,19 @@ def gathered_reads(decoded: Decoded) -> int:
     return decoded.reads & ~(kept & ~other)
 
 
-def has_one_source(decoded: Decoded) -> bool:
-    """Whether a vector instruction has one source operand, as VOP1 has, and it is a vector register."""
+def reading_fact(decoded: Decoded, port: Port, scalars: int) -> str:
+    """The timing fact that says how long an instruction reads its operands after issue; "" for most of its stream."""
+    if port in (Port.SALU, Port.SMEM):
+        return "salu_reads_sgpr_to_execute" if decoded.reads & scalars else ""
+    if port is Port.MATRIX:
+        return "matrix_issue_to_execute"
+    if port not in (Port.VALU, Port.TRANS):
+        return ""
+    if not decoded.reads & VECTOR_MASK:
+        return "valu_reads_only_scalars_to_execute" if decoded.reads & scalars else "valu_reads_nothing_to_execute"
     sources = [operand for operand in decoded.operands if not operand.written]
-    return len(sources) == 1 and sources[0].registers is not None and bool(sources[0].registers.mask & VECTOR_MASK)
+    single = len(sources) == 1 and sources[0].registers is not None and sources[0].registers.mask & VECTOR_MASK
+    return "valu_single_source_to_execute" if single else ""
 
 
 def source_positions(decoded: Decoded) -> tuple[tuple[int, int], ...]:

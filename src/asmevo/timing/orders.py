@@ -12,7 +12,6 @@ from typing import NamedTuple
 from asmevo.timing.instruction_class import Port
 from asmevo.timing.machine import LANE_MASKS, SCALAR_RESULTS, Cause, Cost, Machine, Profile
 
-
 _HWREG = ("s_getreg", "s_setreg")
 
 
@@ -101,9 +100,9 @@ class Order:
             cycles, cause = self._scalar_before_write
             yield Link(self._scalar, cycles + self._scalar_busy - 1, cause)
 
-        if profile.writes_scalar and self._most_results is not None:
-            if len(self._results_underway) >= self._most_results.cycles:
-                yield self._results_underway[-self._most_results.cycles]
+        most = self._most_results.cycles if self._most_results is not None else 0
+        if profile.writes_scalar and most and len(self._results_underway) >= most:
+            yield self._results_underway[-most]
 
     def pass_by(self, slot: int, profile: Profile) -> None:
         if profile.vector:

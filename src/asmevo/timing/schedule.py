@@ -325,7 +325,8 @@ class _Rules:
         profile = place.profile
         if profile.port is Port.SALU and profile.queue is not None:
             near = [slot for slot, _ in place.producers if slot >= place.slot - _FORWARDED]
-            forwarded = not waits_for_results(profile) and any(not any(each.profile.silent for each in places[slot : place.slot]) for slot in near)
+            close = any(not any(each.profile.silent for each in places[slot : place.slot]) for slot in near)
+            forwarded = close and not waits_for_results(profile)
             return profile.queue.to_execute if place.pair_kept or forwarded else profile.to_execute
         extra = self._first_vector if place.first_vector else None
         return profile.to_execute + (extra.cycles if extra is not None else 0)

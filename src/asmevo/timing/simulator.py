@@ -303,7 +303,7 @@ class Simulator:
                 time, why, culprit = entries[-queue.depth]
                 time, cause = time + queue.resume, why or queue.cause
             if step.reads and self._scalar_reads.free > time:
-                time, cause, culprit = self._scalar_reads.free, self._scalar_reads.cause, -1
+                time, cause, culprit = self._scalar_reads.free, self._scalar_reads.cause or cause, -1
         elif self._engine_free[step.engine] > time:
             time, (culprit, cause) = self._engine_free[step.engine], self._engine_owner[step.engine] or step.owner
         return (time, cause, culprit) if time > own else None

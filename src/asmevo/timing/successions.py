@@ -1,7 +1,7 @@
-"""Which earlier instructions of its own kind of unit an instruction executes behind, though it reads none of their results.
+"""Which earlier instructions of its unit an instruction executes behind, though it reads none of their results.
 
-Units of two-clock targets are pipelines of unequal length that write back in order: a double-precision operation holds up
-other vector instructions for longer than the next of its kind, an instruction that overwrites the result of a
+Units of two-clock targets are pipelines of unequal length that write back in order: a double-precision operation holds
+up other vector instructions for longer than the next of its kind, an instruction that overwrites the result of a
 transcendental waits for it to be written, and a scalar integer instruction waits for the scalar floating point unit.
 Found once, going along the path (see schedule). Links go from execution to execution.
 """
