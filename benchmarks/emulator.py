@@ -16,9 +16,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "tests" / "program")]
@@ -105,8 +107,7 @@ def rate(result: RunResult) -> float:
     return result.instructions / result.seconds / 1e6
 
 
-@dataclass(frozen=True, slots=True)
-class Steady:
+class Steady(Struct, frozen=True):
     """Millions of wave-instructions a second, compiled and in the reference engine."""
 
     load: str
@@ -119,8 +120,7 @@ class Steady:
         return self.compiled / self.reference
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """The first run of a kernel. Seconds; `compile_ms` a kernel instruction."""
 
     kernel: str

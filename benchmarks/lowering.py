@@ -15,12 +15,12 @@ import argparse
 import ctypes
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
+from msgspec import Struct, field
 
 from asmevo.semantics import native
 from asmevo.semantics.expression import Const, Expr, Op, Select, Source
@@ -57,8 +57,7 @@ def block() -> list[tuple[int, Expr]]:
     return found
 
 
-@dataclass
-class Registers:
+class Registers(Struct):
     """Registers in memory at `base`; values of one block are kept if `kept` is not None."""
 
     builder: Any

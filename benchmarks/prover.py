@@ -14,8 +14,9 @@ import random
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from asmevo.analysis.dependence import DependenceGraph
 from asmevo.program import open_program

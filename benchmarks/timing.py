@@ -14,8 +14,10 @@ import argparse
 import json
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from asmevo.program.codeobject import CodeObject
 from asmevo.program.kernel import Kernel
@@ -29,8 +31,7 @@ TRIPS = 1000
 _LEAST_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Speed:
+class Speed(Struct, frozen=True):
     """Seconds for one estimate, whole and of a changed window; wave-instructions a second: simulated, and stood for."""
 
     waves: int

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 RESULTS = Path(__file__).parent / "results"
 KERNELS = ("fused_mlp", "attention_decode", "attention_decode_one_wave")
@@ -14,8 +15,7 @@ PUBLISHED_AGENTS = ("default", "random", "min_pressure", "max_latency", "pref_lo
 """Those of the published seven that need no language model."""
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     """One kernel by one agent at one stage; `data` as `asmevo sched --json` writes it."""
 
     data: dict[str, Any]
@@ -57,8 +57,7 @@ class Row:
         return int(self.number("vgpr_spills") + self.number("sgpr_spills"))
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(Struct, frozen=True, dict=True):
     """All rows of one kernel on one target."""
 
     kernel: str

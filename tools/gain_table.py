@@ -26,8 +26,10 @@ import tempfile
 import time
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "tests" / "program")]
@@ -66,8 +68,7 @@ file ran beside the original with asynchronous memory under {seeds} more seeds: 
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One launch on one target. `proposers` is `all` or a name; numbers are (before, after)."""
 
     launch: str

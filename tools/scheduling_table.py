@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import geometric_mean
+
+from msgspec import Struct
 
 from asmevo.compiler import Row, schedule_source
 
@@ -22,8 +23,7 @@ DOCUMENT = ROOT / "docs" / "scheduling.md"
 TARGETS = ("gfx90a", "gfx942", "gfx1100", "gfx1201")
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """One kernel: in one run, and by LLVM's order on our way. `unmatched` instructions of the source's functions."""
 
     own: Row

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pytest
+from msgspec import Struct
 from written_kernels import compiled_kernels
 
 from asmevo.analysis.dependence import Dependence, Marks, is_legal_order
@@ -118,8 +118,7 @@ def memory_conflict(first: str, second: str) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class Swap:
+class Swap(Struct, frozen=True):
     """Two places of a block change places."""
 
     kind: str

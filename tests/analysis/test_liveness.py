@@ -9,9 +9,9 @@ from __future__ import annotations
 import random
 import re
 import time
-from dataclasses import dataclass
 
 import pytest
+from msgspec import Struct
 from written_kernels import block_of, compiled_kernels, written
 
 from asmevo.analysis.liveness import ALL, ExecChange, Liveness, LiveState, exec_change
@@ -214,8 +214,7 @@ def random_code(rng: random.Random, length: int) -> list[str]:
     return code
 
 
-@dataclass
-class Access:
+class Access(Struct):
     """Lanes in which one step reads and writes each vector register, and EXEC in front of it."""
 
     exec: int

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct
 from written_kernels import compiled_kernels, written
 
 from asmevo.analysis.occupancy import occupancy
@@ -84,8 +84,7 @@ def test_register_use_is_llvms() -> None:
     assert compared >= 12
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """A kernel by its descriptor's fields."""
 
     target: str

@@ -7,18 +7,17 @@ nothing that counts. Each case that must be found has siblings in the tests belo
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 
 from asmevo.checks.file_report import CheckOptions, PlacedFinding, check_file
 
 CASES = Path(__file__).resolve().parents[1] / "data" / "cases"
 
 
-@dataclass(frozen=True)
-class Said:
+class Said(Struct, frozen=True):
     """One finding: its rule and severity, its first place (line), and what message and mend must hold."""
 
     rule: str

@@ -7,11 +7,11 @@ time. What survives must be explained by something other than the hazard engine:
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 
 import pytest
 from compiled_programs import all_files, names
 from hazard_protections import PROTECTIONS, reason, without
+from msgspec import Struct, field
 
 from asmevo.analysis.control_flow import ControlFlow
 from asmevo.analysis.hazards import nop_slack
@@ -24,8 +24,7 @@ LEAST_KILL_RATE = 0.995
 LEAST_KILLED = {"gfx90a": 80, "gfx942": 100, "gfx950": 100, "gfx1200": 100, "gfx1201": 100}
 
 
-@dataclass
-class Tally:
+class Tally(Struct):
     """What became of the deletions: counts by mnemonic (and reason), and those that nothing explains."""
 
     killed: Counter[str] = field(default_factory=Counter)

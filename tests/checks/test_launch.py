@@ -5,10 +5,9 @@ Limits are those of the AMDGPU backend user guide. That compilers' output raises
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from described_kernels import kernel
+from msgspec.structs import replace
 from written_kernels import written
 
 from asmevo.checks.finding import Finding, Severity

@@ -6,10 +6,9 @@ compilers' output stays silent is `test_compiler_output`; here compiled kernels 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from compiled_programs import all_files, names
+from msgspec.structs import replace
 from written_kernels import written
 
 from asmevo.analysis.lds_epochs import has_several_waves, is_barrier, writes_lds

@@ -3,9 +3,8 @@ machine IR); `tests/analysis/test_llvm_differential.py` asks it again at random.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from written_kernels import written
 
 from asmevo.checks.finding import Finding, Severity

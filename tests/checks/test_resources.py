@@ -5,10 +5,9 @@ Several texts are minimal inputs after public bug reports; what must be said of 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from described_kernels import kernel
+from msgspec.structs import replace
 from written_kernels import written
 
 from asmevo.checks.finding import Finding, Severity

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from emulated_launches import all_pairs, launch, program_of, run_pair, wanted
+from msgspec.structs import replace
 
 from asmevo.emulator import Outcome, RunOptions, run
 from asmevo.program import Block

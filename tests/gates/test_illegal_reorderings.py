@@ -10,8 +10,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 
+from msgspec.structs import replace
 from mutations import dependent_pairs, is_free
 from written_kernels import compiled_kernels
 

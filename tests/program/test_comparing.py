@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from asmevo.program import Kernel, read_program
 from asmevo.program.comparing import code_difference, unchanged

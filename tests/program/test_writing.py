@@ -6,11 +6,11 @@ import random
 import stat
 import struct
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from compiled_programs import all_files, names
+from msgspec.structs import replace
 from test_opening import _bundle
 
 from asmevo.program import (

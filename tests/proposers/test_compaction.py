@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 import pytest
 from emulated_launches import launch, program_of
+from msgspec.structs import replace
 from written_kernels import written
 
 from asmevo.analysis.occupancy import occupancy

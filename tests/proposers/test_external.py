@@ -7,10 +7,10 @@ import re
 import shlex
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner
 from written_kernels import COMPILED, written
 

@@ -8,10 +8,10 @@ gates, and should need no more waits than the compiler did. LLVM's own hints ser
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from compiled_programs import all_files, names
+from msgspec.structs import replace
 from wait_simulator import find_violation
 from written_kernels import COMPILED, compiled_kernels, written
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from compiled_programs import all_files, names
 from emulated_launches import program_of
+from msgspec.structs import replace
 
 from asmevo.analysis.occupancy import occupancy
 from asmevo.analysis.pressure import register_use

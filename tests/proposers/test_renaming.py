@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import random
-from dataclasses import replace
 from functools import cache
 
 import pytest
 from emulated_launches import all_pairs, launch, program_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from written_kernels import written
 
 from asmevo.analysis.live_ranges import BlockRanges, Webs

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import Struct
 
 from asmevo.prover.normalise import Builder
 from asmevo.prover.rebuilding import Rebuilder
@@ -24,8 +23,7 @@ SOURCES = 4
 EDGES = (0, 1, 2, 3, 5, 31, 32, 0x7F, 0x80, 0xFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 
 
-@dataclass(frozen=True)
-class Numbers:
+class Numbers(Struct, frozen=True):
     """A lane whose operands are given; see LaneState."""
 
     values: tuple[int, ...]

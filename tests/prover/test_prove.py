@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from proof_pairs import DIFFERENT, EQUAL, STORE, Pair
 from written_kernels import written
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from compiled_programs import all_files
+from msgspec.structs import replace
 
 from asmevo.program import read_program
 from asmevo.program.program import Program

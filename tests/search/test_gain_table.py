@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib.util
 import math
 import sys
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from msgspec.structs import replace
 
 from asmevo.search import Budget
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 
 import pytest
+from msgspec import Struct
 
 from asmevo.semantics.buffer_resource import Element, Resource
 from asmevo.semantics.evaluate import evaluate
@@ -16,8 +16,7 @@ GCN = ("gfx8", "gfx9", "gfx90a", "gfx940")
 RDNA = ("gfx10", "gfx11", "gfx12")
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Struct, frozen=True):
     """One lane's access: fields of the resource, and what the instruction brings."""
 
     stride: int

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from msgspec import Struct
 
 from asmevo.semantics import softfloat as sf
 from asmevo.semantics.evaluate import apply
@@ -25,8 +25,7 @@ TYPES = {"f16": "half", "f32": "float", "f64": "double"}
 FORMS = {"f16": sf.F16, "f32": sf.F32, "f64": sf.F64}
 
 
-@dataclass(frozen=True)
-class Folded:
+class Folded(Struct, frozen=True):
     """One LLVM operation of `arity` operands in a format, and the operation that must equal it."""
 
     name: str

@@ -6,11 +6,11 @@ The evaluator itself is held against numpy, ml_dtypes and the C library in test_
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from compiled_expressions import LANES, CompiledExpressions, reference
+from msgspec.structs import replace
 
 from asmevo.semantics import float_code
 from asmevo.semantics import softfloat as sf

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import random
 import struct
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from one_lane import Lane, decoded, execute, f16, f32, f64, from_f32, results
 
 from asmevo.program.decode import DecodingContext, decode_code

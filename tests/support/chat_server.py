@@ -6,13 +6,13 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from msgspec import Struct, field
 
-@dataclass
-class ChatServer:
+
+class ChatServer(Struct):
     """`url` is the base address; `requests` are the bodies that came, `headers` theirs."""
 
     url: str = ""

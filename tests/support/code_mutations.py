@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.program.decode import decode_one
 from asmevo.program.instruction import Instruction
@@ -20,8 +22,7 @@ _BITS_TURNED = (1, 1, 1, 2)
 _ELSEWHERE = frozenset({"terminator", "branch", "call", "return", "unknown", "side_effects"})
 
 
-@dataclass(frozen=True)
-class Mutant:
+class Mutant(Struct, frozen=True):
     """`text` and `was` are the instruction after and before."""
 
     kernel: Kernel

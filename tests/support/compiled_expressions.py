@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
+from msgspec import Struct, field
 
 from asmevo.semantics import native
 from asmevo.semantics.evaluate import evaluate
@@ -24,8 +24,7 @@ LANES = 16
 WORD = ir.IntType(64)
 
 
-@dataclass
-class Numbers:
+class Numbers(Struct):
     """A lane whose sources are given numbers (`LaneState`)."""
 
     sources: Sequence[int]
@@ -47,8 +46,7 @@ class Numbers:
         raise NotImplementedError
 
 
-@dataclass
-class _Vectors:
+class _Vectors(Struct):
     """Sources loaded as vectors of 64-bit words; `uniform` ones as single numbers.
 
     `implicits` says which source stands for an implicit register.

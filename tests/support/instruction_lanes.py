@@ -6,8 +6,9 @@ as one integer whatever its width. Results come back the same way, with what is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from asmevo.program.codeobject import CodeObject
 from asmevo.program.decode import DecodingContext, decode_code
@@ -31,8 +32,7 @@ def decoded(text: str, gpu: str, wave: int | None = None) -> tuple[Decoded, Deco
     return decode_code(bytes(code), context)[0], context
 
 
-@dataclass
-class Lanes:
+class Lanes(Struct):
     """Register contents of a wave as one instruction sees them."""
 
     wave: int

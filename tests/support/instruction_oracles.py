@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
+from msgspec import Struct, field
 
 ONES = {16: 0xFFFF, 32: 0xFFFFFFFF, 64: (1 << 64) - 1}
 WORDS = {"f16": (np.float16, np.uint16), "f32": (np.float32, np.uint32), "f64": (np.float64, np.uint64)}
 
 
-@dataclass(frozen=True)
-class Number:
+class Number(Struct, frozen=True):
     """The encoding of a float in a format."""
 
     bits: int
@@ -40,8 +39,7 @@ class Number:
 Expected = int | Number | dict[int | str, "int | Number"]
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     """One instruction and its oracle. `implicit` names registers drawn at random and handed over by name."""
 
     gpu: str

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from itertools import islice
 
+from msgspec import Struct
+from msgspec.structs import replace
 from mutations import encoded, operand_places, with_code
 
 from asmevo.analysis.dependence import clause_length
@@ -33,8 +34,7 @@ _MANY_MOVES = 8
 _ALIGNMENT = 4
 
 
-@dataclass(frozen=True)
-class LegalEdit:
+class LegalEdit(Struct, frozen=True):
     """One script, and in words what it does."""
 
     kind: str

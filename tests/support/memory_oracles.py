@@ -7,7 +7,8 @@ against it. Atomics are functions of the old value and the operands.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from asmevo.semantics.expression import Space
 
@@ -15,8 +16,7 @@ OLD, NEW = ("gfx942", "gfx1030"), ("gfx1100", "gfx1201")
 """Targets with the words of GCN (`dword`, `ubyte`) and with those of RDNA3 (`b32`, `u8`)."""
 
 
-@dataclass(frozen=True)
-class Move:
+class Move(Struct, frozen=True):
     """`size` bytes; `kind` is load, store or atomic; `half` says which 16 bits of the register take part."""
 
     gpu: str

@@ -10,11 +10,12 @@ with several seeds), and the wait simulator walks its paths.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
 from functools import cached_property
 
 from emulated_launches import launch, program_of
 from legal_edits import legal_edits
+from msgspec import Struct
+from msgspec.structs import asdict
 from mutations import Mutant, mutants
 from wait_simulator import find_violation
 
@@ -37,8 +38,7 @@ _WRONG = "WRONG"
 _HAZARD = "open: the hazard table asks for nothing here and LLVM does; the emulator, with equal bytes, knows no hazards"
 
 
-@dataclass(frozen=True)
-class Fate:
+class Fate(Struct, frozen=True):
     """One mutant. `killer` is empty for a survivor, whose `words` are then why it may live, or begin with WRONG."""
 
     launch: str
@@ -58,17 +58,14 @@ class Fate:
         return asdict(self)
 
 
-@dataclass
 class Bench:
     """One launch and kernel with all that judges its mutants; each part is made when it is first asked for."""
 
-    name: str
-    target: str
-    kernel: Kernel = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.program = program_of(self.name, self.target)
-        self.kernel = self.program.kernel(launch(self.name).symbol)
+    def __init__(self, name: str, target: str) -> None:
+        self.name = name
+        self.target = target
+        self.program = program_of(name, target)
+        self.kernel = self.program.kernel(launch(name).symbol)
 
     @cached_property
     def _known(self) -> set[tuple[str, int, str]]:

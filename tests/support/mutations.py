@@ -14,11 +14,12 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice
 
 from encoding_rewrites import MODIFIERS, OPCODES
 from hazard_protections import PROTECTIONS, reason, without
+from msgspec import Struct
+from msgspec.structs import replace
 from wait_mutations import mutated, mutations_of
 from wait_simulator import find_violation
 
@@ -67,8 +68,7 @@ _SEED, _WALKS, _STEPS = 5, 10, 2000  # of the wait simulator
 _SGPR_FIELD = 8  # SGPRs that one in the descriptor's field stands for; compilers write even numbers
 
 
-@dataclass(frozen=True)
-class Mutant:
+class Mutant(Struct, frozen=True):
     """`words` say what was changed; `instructions` are the ids concerned."""
 
     kind: str

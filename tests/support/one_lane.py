@@ -8,8 +8,9 @@ operand's number with its new contents (old bits kept), or a register's name.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 from functools import cache
+
+from msgspec import Struct, field
 
 from asmevo.program.codeobject import CodeObject
 from asmevo.program.decode import DecodingContext, decode_code
@@ -35,8 +36,7 @@ def decoded(text: str, gpu: str, wave: int = 0) -> tuple[Decoded, DecodingContex
     return found, context
 
 
-@dataclass
-class Lane:
+class Lane(Struct):
     """State as `evaluate` asks for it."""
 
     operands: dict[int, int]

@@ -6,14 +6,13 @@ prover. Every near miss changes one thing of a rewrite that is right.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 STORE = "global_store_dword v[8:9], v2, off\ns_endpgm"
 WIDE_STORE = "global_store_dwordx2 v[8:9], v[2:3], off\ns_endpgm"
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """Two texts for one GPU."""
 
     before: str

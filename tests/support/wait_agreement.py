@@ -17,12 +17,12 @@ import contextlib
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from emulated_launches import launch, program_of, wanted
+from msgspec import Struct, field
 from wait_mutations import Mutation, mutated, mutations_of
 from wait_simulator import replay
 
@@ -39,8 +39,7 @@ _REGISTER_RULES = ("waits.in-flight", "waits.expert-mode")
 WaveName = tuple[tuple[int, int, int], int]
 
 
-@dataclass
-class Touched:
+class Touched(Struct):
     """Bytes of one executed access: where (an arena, for LDS that of a workgroup), which, and how."""
 
     where: str
@@ -49,16 +48,14 @@ class Touched:
     atomic: bool
 
 
-@dataclass
-class Executed:
+class Executed(Struct):
     """One instruction of a wave's course."""
 
     instruction: int
     touched: list[Touched] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Struct, frozen=True):
     """One mutation of one launch. `result` is AGREED, UNEXPLAINED, or a reason."""
 
     launch: str

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.analysis.events import wait_values
 from asmevo.program.codeobject import CodeObject
@@ -14,8 +16,7 @@ from asmevo.program.kernel import Block, Kernel
 from asmevo.program.reading import read_kernels
 
 
-@dataclass(frozen=True)
-class Mutation:
+class Mutation(Struct, frozen=True):
     """`value` is what the wait now says of the counter; None: nothing."""
 
     wait: int

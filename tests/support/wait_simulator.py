@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import random
 import re
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Kernel
@@ -28,8 +29,7 @@ _MAXIMA = {
 }
 
 
-@dataclass
-class Event:
+class Event(Struct):
     """Under way in one counter; `registers` may not be touched. `ordered`: one `kind` finishes in order."""
 
     kind: str
@@ -39,8 +39,7 @@ class Event:
     younger: int = 0
 
 
-@dataclass
-class Queues:
+class Queues(Struct):
     """All counters of one wave on one walk."""
 
     family: str
@@ -117,8 +116,7 @@ def _events(instruction: Instruction, family: str) -> list[tuple[str, Event]]:
     return [(load if result else store, Event(kind, True, first if result else 0, instruction.id))]
 
 
-@dataclass(frozen=True)
-class Violation:
+class Violation(Struct, frozen=True):
     """`consumer` touches `registers`, which `producer` may not have written yet."""
 
     consumer: int

@@ -16,7 +16,6 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from asmevo.target import (
     Target,
@@ -362,9 +361,9 @@ def test_unknown_names_are_refused(text: str, message: str) -> None:
 
 def test_a_target_cannot_be_changed() -> None:
     target = load_target("gfx942")
-    with pytest.raises(ValidationError):
+    with pytest.raises(AttributeError):
         target.wave = load_target("gfx1100").wave
-    with pytest.raises(ValidationError):
+    with pytest.raises(AttributeError):
         target.wave.default.value = 32
     assert target == load_target("gfx942")
     assert len({target, load_target("gfx942")}) == 1

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from asmevo.timing.agreement import Share
 from asmevo.timing.interleaving import neighbours, order_floor, order_share

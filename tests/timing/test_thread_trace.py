@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from compiled_programs import all_files
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from sqtt_packets import OPS, Stream, lines_of, thread_trace
 
 from asmevo.program import Kernel, read_program

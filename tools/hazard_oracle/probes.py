@@ -6,15 +6,14 @@ A probe is a name and instructions; `PROBES` lists for which targets each makes 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 GFX9 = ("gfx803", "gfx900", "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950")
 RDNA = ("gfx1010", "gfx1030", "gfx1100", "gfx1151", "gfx1200", "gfx1250")
 MFMA = ("gfx90a", "gfx942", "gfx950")
 
 
-@dataclass(frozen=True)
-class Probe:
+class Probe(Struct, frozen=True):
     """`wave64`: on targets that have both, run with waves of 64."""
 
     name: str

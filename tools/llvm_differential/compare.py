@@ -13,10 +13,11 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from io import BytesIO
 
 from elftools.elf.elffile import ELFFile
+from msgspec import Struct, field
+from msgspec.structs import replace
 from vocabulary import ALU, ANY, FILL, MEMORY, Word, filled, words
 
 from asmevo.analysis.hazard_rules import HazardRules
@@ -39,8 +40,7 @@ _FIRST_WAIT = 1000  # ids of inserted waits
 _OPCODE = re.compile(r"\b([A-Z][A-Z0-9]*_\w+)\b")
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """Instructions in machine IR, their kinds, and the target; `is_loop`: they are the body of a loop."""
 
     target: str
@@ -49,8 +49,7 @@ class Sample:
     is_loop: bool = False
 
 
-@dataclass(frozen=True)
-class Disagreement:
+class Disagreement(Struct, frozen=True):
     """A sample about which the two say different things. `theirs` and `ours` are readable; `rules` ours, sorted."""
 
     sample: Sample

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import random
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 GCN = ("gfx803", "gfx900", "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950")
 RDNA = ("gfx1010", "gfx1030", "gfx1100", "gfx1151", "gfx1200", "gfx1250")
@@ -21,8 +22,7 @@ _BUFFER = TARGETS[:-2]  # other opcodes on gfx12
 _E, _M = "implicit $exec", "implicit $mode, implicit $exec"
 
 
-@dataclass(frozen=True)
-class Word:
+class Word(Struct, frozen=True):
     """One kind of instruction."""
 
     name: str

@@ -34,11 +34,12 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parents[1] / "src" / "asmevo" / "target" / "data"
@@ -82,8 +83,7 @@ REGISTER = re.compile(r"\b(?:v|a|s|ttmp)(?:\d+(?:\.[lh])?|\[\d+:\d+\])")
 LANE_MASK = 1  # a width that is the wave size
 
 
-@dataclass(frozen=True)
-class Signature:
+class Signature(Struct, frozen=True):
     """One row of the table; the same fields as asmevo.target.opcodes.OpcodeInfo without the mnemonic."""
 
     encoding: str
@@ -98,8 +98,7 @@ class Signature:
 Table = dict[str, dict[str, list[Signature]]]
 
 
-@dataclass
-class Dump:
+class Dump(Struct):
     ops: dict[str, dict[str, Any]]
     uses: dict[str, list[dict[str, Any]]]  # family -> the uses of its processors
 
@@ -216,8 +215,7 @@ def encoding_of(bits: int) -> str:
     return ""
 
 
-@dataclass
-class Part:
+class Part(Struct):
     """What one printed instruction (or one half of a VOPD) tells."""
 
     mnemonic: str

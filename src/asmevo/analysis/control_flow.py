@@ -32,9 +32,10 @@ instructions inside blocks) share one result.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, lru_cache
+
+from msgspec import Struct
 
 from asmevo.program.instruction import Decoded
 from asmevo.program.kernel import Block, Kernel
@@ -57,8 +58,7 @@ class Exit(Enum):
     FALLS_OFF = "runs off the end of the code"
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(Struct, frozen=True):
     """A natural loop: block indices; `back_edges` are the sources of the edges to `header`.
 
     `depth` is 1 for an outermost loop; `parent` is the header of the loop around it.

@@ -34,11 +34,12 @@ holds that order; with `Marks.IGNORED` nothing does.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache, cached_property
 from itertools import pairwise
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from asmevo.analysis.memory import MemoryEffect, MemoryKind, memory_effect
 from asmevo.program.instruction import Decoded, Instruction
@@ -71,8 +72,7 @@ class Edge(NamedTuple):
     kind: Dependence
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(Struct, frozen=True):
     """Two instructions whose order is wrong. `first` has to be executed before `second`."""
 
     first: Instruction
@@ -96,8 +96,7 @@ _PILLAR_PREFIXES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
+class _Node(Struct, frozen=True):
     """What the graph needs of one encoding."""
 
     reads: tuple[int, ...]

@@ -33,9 +33,11 @@ only; the old `s_waitcnt` on gfx12 waits for everything, as `s_wait_idle` does. 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from enum import IntFlag
 from functools import cache, lru_cache
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from asmevo.program.instruction import Decoded
 from asmevo.program.registers import UNIT_COUNT
@@ -71,8 +73,7 @@ _LDS_EXCHANGE = ("ds_bpermute", "ds_permute", "ds_swizzle", "ds_nop")
 _SAMPLED = ("image_sample", "image_gather4", "image_get_lod")
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
+class Lane(Struct, frozen=True):
     """Events of one counter that finish in issue order, or one event that does not.
 
     `maximum` is the most the counter can hold: hardware stalls the issue beyond, so an event with that many
@@ -88,8 +89,7 @@ class Lane:
     settled_by_calls: bool
 
 
-@dataclass(frozen=True)
-class Lanes:
+class Lanes(Struct, frozen=True):
     """All lanes of a target, numbered."""
 
     lanes: tuple[Lane, ...]
@@ -134,16 +134,14 @@ def _store_counters(target: Target) -> tuple[str, ...]:
     return target.counters_for("flat_store")
 
 
-@dataclass(frozen=True, slots=True)
-class Issue:
+class Issue(Struct, frozen=True):
     """One event: its lane, and the open registers with the marks (one mask)."""
 
     lane: int
     opened: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Effect:
+class Effect(Struct, frozen=True, eq=False):
     """All that the wait counters see of an encoding.
 
     `touches`: units that must not be open as results, `writes`: units that must not be open as sources.
@@ -165,11 +163,11 @@ class Effect:
     is_wait: bool = False
     is_call: bool = False
     is_known: bool = True
-    is_plain: bool = field(init=False)
+    is_plain: bool = False
 
     def __post_init__(self) -> None:
         special = self.issues or self.limits or self.forbids or self.orders or self.is_wait
-        object.__setattr__(self, "is_plain", self.is_known and not special)
+        force_setattr(self, "is_plain", self.is_known and not special)
 
 
 _EFFECTS: dict[Decoded, tuple[Target, Effect]] = {}

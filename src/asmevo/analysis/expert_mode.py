@@ -19,8 +19,9 @@ Events count only while the mode may be on. Functions are taken to start with th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from asmevo.analysis.control_flow import ControlFlow
 from asmevo.analysis.events import counter_events, wait_values
@@ -42,8 +43,7 @@ _MEMORY = frozenset({"vmem", "ds", "flat", "exp", "ldsdir"})
 _Open = dict[tuple[str, str], LaneState]
 
 
-@dataclass(frozen=True, slots=True)
-class ExpertHazard:
+class ExpertHazard(Struct, frozen=True):
     """`consumer` (an id) touches VGPR `units` while `producer` may still write or read them.
 
     `field` of `s_wait_alu` would have to be at most `needed` in front of the consumer.
@@ -57,8 +57,7 @@ class ExpertHazard:
     needed: int
 
 
-@dataclass(slots=True)
-class _State:
+class _State(Struct):
     modes: int
     open: _Open
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from asmevo.program.instruction import Decoded
 from asmevo.target.hazards import WaitStateRow
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
+class Effect(Struct, frozen=True):
     """What an instruction does to a pending sequence: adds to its counts, ends it, arms it, or makes the
     consumer count from zero. `ends_if_primed`: it ends it if one of these registers was touched before."""
 
@@ -20,8 +19,7 @@ class Effect:
     zeroes: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SequencePart:
+class SequencePart(Struct, frozen=True):
     """One instruction's part in one sequence row, as register sets (0 = plays no such part).
 
     `waits_for`: what the consumer's own wait modifier says, where the row has one.
@@ -35,16 +33,14 @@ class SequencePart:
     waits_for: int
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceFacts:
+class SequenceFacts(Struct, frozen=True):
     """One instruction's parts and effects in sequence rows."""
 
     parts: tuple[SequencePart, ...]
     effects: tuple[tuple[int, Effect], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ForwardingPart:
+class ForwardingPart(Struct, frozen=True):
     """One instruction's part in VALUPartialForwarding."""
 
     ends: bool
@@ -54,8 +50,7 @@ class ForwardingPart:
     results: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Facts:
+class Facts(Struct, frozen=True, eq=False):
     """What the table says of one encoding.
 
     `produces` and `consumes` are sets of wait-state rows, `checked` one of sequence rows, one bit a row.
@@ -78,8 +73,7 @@ class Facts:
     forwarding: ForwardingPart | None
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(Struct, frozen=True):
     """Between two encodings: the row, its wait states, the registers that tie them together (`ALL_UNITS` if
     none do), and whether a later matrix operation on these registers stands for the producer."""
 

@@ -9,8 +9,10 @@ that meet in a kernel meet again in its next version.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import cache
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.analysis.hazard_facts import Effect, Facts, ForwardingPart, Need, SequenceFacts, SequencePart
 from asmevo.analysis.hazard_words import (
@@ -68,8 +70,7 @@ _KINDS: dict[RegisterKind, int] = {
 _PAIR_LIMIT = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class _PossiblePart:
+class _PossiblePart(Struct, frozen=True):
     """Which parts an opcode may play in a sequence row; `clears`: these ends of its priming.
 
     `concerns`: an encoding that touches none of these registers plays none of the parts.
@@ -86,8 +87,7 @@ class _PossiblePart:
 _Bundle = tuple[Role | None, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
+class _Kind(Struct, frozen=True):
     """Rows in which an opcode may play a part, by their place.
 
     `producers` and `consumers` are bundles of wait-state rows that ask the same of an encoding: role, register mask
@@ -105,8 +105,7 @@ class _Kind:
     effects: tuple[tuple[int, Effect | None], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
+class _View(Struct, frozen=True):
     """One encoding with the words that hold of it and the roles that were asked for."""
 
     decoded: Decoded

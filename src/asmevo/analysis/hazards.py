@@ -35,9 +35,10 @@ instructions since, and how many of these came before the last write of EXEC.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from operator import add, neg, sub
+
+from msgspec import Struct
 
 from asmevo.analysis.control_flow import ControlFlow
 from asmevo.analysis.hazard_facts import Facts, ForwardingPart, SequenceFacts, SequencePart
@@ -49,8 +50,7 @@ from asmevo.target import Target
 __all__ = ["HazardAnalysis", "NopSlack", "Violation", "analyse_hazards", "nop_slack", "wait_states_between"]
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(Struct, frozen=True):
     """A producer and a consumer too close together.
 
     `found` and `needed` count wait states, also in a sequence row that time ends; where the consumer waits
@@ -68,8 +68,7 @@ class Violation:
     softened: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NopSlack:
+class NopSlack(Struct, frozen=True):
     """A `s_nop` of which `unused` of its `wait_states` are needed by nothing, all else left as it is."""
 
     instruction: Instruction
@@ -77,8 +76,7 @@ class NopSlack:
     unused: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Recent:
+class _Recent(Struct, frozen=True):
     """A producer under wait-state rows; `overwritten` by later matrix operations."""
 
     instruction: Instruction
@@ -87,8 +85,7 @@ class _Recent:
     overwritten: int
 
 
-@dataclass(slots=True, eq=False)
-class _Passing:
+class _Passing(Struct, eq=False):
     """A `_Recent` while a front moves: `born` on the front's clock of wait states."""
 
     instruction: Instruction
@@ -102,8 +99,7 @@ class _Passing:
         return self.born + self.facts.horizon
 
 
-@dataclass(frozen=True, slots=True)
-class _Pending:
+class _Pending(Struct, frozen=True):
     """A producer under a sequence row; `zero`: the consumer must count from zero.
 
     What has been counted since it ran is the row's clock minus `origin`; in a `_State` the clocks stand at 0.
@@ -116,8 +112,7 @@ class _Pending:
     zero: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Result:
+class _Result(Struct, frozen=True):
     """A VALU result under VALUPartialForwarding: VALU since, and those before EXEC was written, if it was."""
 
     instruction: Instruction
@@ -130,16 +125,14 @@ _PendingByRow = dict[int, dict[Instruction, _Pending]]
 """By row, then by producer."""
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
+class _State(Struct, frozen=True):
     recent: frozenset[_Recent]
     pending: frozenset[tuple[int, _Pending]]
     primed: tuple[int, ...]
     results: frozenset[_Result]
 
 
-@dataclass(slots=True)
-class _Front:
+class _Front(Struct):
     """The state while it moves through a block; only the sequence rows in `rows` matter.
 
     `clock` counts wait states from the entry on, `soonest` is when the first of `recent` ends.
@@ -400,8 +393,7 @@ def _pass_block(rules: HazardRules, rows: int, block: Block, entry: _State) -> _
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class HazardAnalysis:
+class HazardAnalysis(Struct, frozen=True):
     """The result for one kernel: `violations` in the order of the code.
 
     `rows` are the sequence rows that some instruction of the kernel can be the consumer of.

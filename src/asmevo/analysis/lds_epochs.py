@@ -28,7 +28,9 @@ has no races.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.analysis.control_flow import ControlFlow
 from asmevo.analysis.events import union, uses_lds
@@ -45,8 +47,7 @@ _Definitions = dict[int, int]
 _Reads = frozenset[tuple[int, frozenset[Slot] | None, int]]
 
 
-@dataclass(frozen=True, slots=True)
-class Race:
+class Race(Struct, frozen=True):
     """Two LDS accesses (ids) of different waves that no barrier keeps apart; `later` comes later in one wave.
 
     `is_overwrite`: a read and then a write; else a write and then a read. `slots`: how many slots the read may have
@@ -60,8 +61,7 @@ class Race:
     slots: int
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
+class _State(Struct, frozen=True):
     clean: frozenset[Slot]
     known: frozenset[Slot]
     dirty: frozenset[int]

@@ -33,8 +33,9 @@ into a bundle, which keeps their distances.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from asmevo.analysis.control_flow import ControlFlow
 from asmevo.analysis.dependence import renumbered_places
@@ -57,8 +58,7 @@ class Access(NamedTuple):
     written: bool
 
 
-@dataclass(slots=True, eq=False)
-class LiveRange:
+class LiveRange(Struct, eq=False):
     """One value in one register unit in one block. `enters` and `leaves`: it is live at the block's start, its end."""
 
     unit: int

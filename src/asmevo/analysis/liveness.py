@@ -47,9 +47,11 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache, cached_property
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.analysis.control_flow import ControlFlow, Exit
 from asmevo.analysis.dependence import renumbered_places
@@ -71,8 +73,7 @@ class ExecChange(Enum):
     FLIPS = "is disjoint"
 
 
-@dataclass(frozen=True, slots=True)
-class LiveState:
+class LiveState(Struct, frozen=True):
     """`current`: live in lanes of EXEC, and scalar registers; `others`: live in lanes outside EXEC."""
 
     current: int = 0
@@ -95,8 +96,7 @@ _NOTHING = LiveState()
 _EVERYTHING = LiveState(ALL, VECTOR_MASK)
 
 
-@dataclass(frozen=True, slots=True)
-class _Transfer:
+class _Transfer(Struct, frozen=True):
     """What one encoding does to a state. `keep` and `keep_others` are what survives its writes."""
 
     keep: int
@@ -265,8 +265,7 @@ def _changes_by_saved_exec(block: Block, wave_size: int) -> dict[int, ExecChange
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Bounds:
+class _Bounds(Struct, frozen=True):
     """What is certain of EXEC and a copy made of it; at first they are equal."""
 
     exec_within: bool = True

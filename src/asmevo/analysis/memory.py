@@ -34,9 +34,10 @@ closed list of names and flags, and what is on no list falls to FENCE.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
+
+from msgspec import Struct
 
 from asmevo.program.instruction import Decoded
 
@@ -58,8 +59,7 @@ class MemoryKind(Enum):
     CONTROL = "control"
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryEffect:
+class MemoryEffect(Struct, frozen=True):
     """`reads` and `writes` are names out of SPACES; `ordered`: no memory operation may cross it."""
 
     kind: MemoryKind

@@ -17,7 +17,8 @@ as LLVM does it: the number is that of the fullest SIMD. The numbers come from t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from asmevo.analysis.events import uses_lds
 from asmevo.analysis.pressure import RegisterUse, allocation, register_use
@@ -25,8 +26,7 @@ from asmevo.program.kernel import Kernel
 from asmevo.target import Target
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Struct, frozen=True):
     """What one resource allows. `waves` is per SIMD; `uses` says how much is used of what.
 
     `step` says how much less gives more waves; None where nothing does.
@@ -38,8 +38,7 @@ class Limit:
     step: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Occupancy:
+class Occupancy(Struct, frozen=True):
     """`waves` per SIMD, 0 if the kernel cannot be launched so; `workgroups` are those a CU or WGP holds."""
 
     waves: int
@@ -68,8 +67,7 @@ class Occupancy:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class ComputeUnit:
+class ComputeUnit(Struct, frozen=True):
     """What a workgroup shares: a CU, or a WGP where the kernel runs in WGP mode. LDS in bytes."""
 
     simds: int
@@ -139,8 +137,7 @@ def occupancy(kernel: Kernel, workgroup_size: int | None = None, lds_bytes: int 
     return Occupancy(waves, kernel.target.max_waves, size, group.fitting(waves, lds), limits)
 
 
-@dataclass(frozen=True, slots=True)
-class _Workgroup:
+class _Workgroup(Struct, frozen=True):
     """Workgroups of `waves` waves on one CU or WGP."""
 
     target: Target

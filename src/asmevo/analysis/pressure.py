@@ -11,7 +11,7 @@ descriptor asks for, rounded as the hardware does it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from asmevo.analysis.liveness import Liveness
 from asmevo.program.descriptor import KernelDescriptor
@@ -22,8 +22,7 @@ from asmevo.program.registers import AGPR_MASK, SGPR_MASK, VGPR_MASK, RegisterFi
 from asmevo.target import Target
 
 
-@dataclass(frozen=True, slots=True)
-class Pressure:
+class Pressure(Struct, frozen=True):
     """Live registers of each file at one instruction."""
 
     instruction: Instruction
@@ -32,8 +31,7 @@ class Pressure:
     sgprs: int
 
 
-@dataclass(frozen=True, slots=True)
-class PressureProfile:
+class PressureProfile(Struct, frozen=True):
     """Pressure at every instruction, in the order of the code; the maxima name the first place."""
 
     points: tuple[Pressure, ...]
@@ -80,8 +78,7 @@ def _pressure(instruction: Instruction, before: int, behind: int) -> Pressure:
     return Pressure(instruction, most(VGPR_MASK), most(AGPR_MASK), most(SGPR_MASK))
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterUse:
+class RegisterUse(Struct, frozen=True):
     """Registers that the code names (`vgprs` = highest index + 1), 0 where it names none of the file.
 
     `sgprs` leaves VCC and the other named ones out.
@@ -103,8 +100,7 @@ class RegisterUse:
         return max(self.vgprs, self.agprs)
 
 
-@dataclass(frozen=True, slots=True)
-class Allocation:
+class Allocation(Struct, frozen=True):
     """What a descriptor gives a wave. `vgprs` and `agprs` are the indices that may be named.
 
     `total_vgprs` is the encoded count of vector registers, `allocated_vgprs` the same rounded up to what

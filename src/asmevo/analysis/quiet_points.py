@@ -32,8 +32,9 @@ matter of the waits themselves.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from asmevo.analysis.control_flow import ControlFlow
 from asmevo.analysis.events import is_cache_operation, writes_back
@@ -48,8 +49,7 @@ _WORKGROUP = "-1"
 """The number of the barrier that all waves of a workgroup take part in (split barriers)."""
 
 
-@dataclass(frozen=True)
-class QuietPoints:
+class QuietPoints(Struct, frozen=True, dict=True):
     """The analysis of one kernel."""
 
     kernel: Kernel

@@ -29,7 +29,8 @@ Sound for the same reason as `wait_state`: ages are lower bounds, so what is sai
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from asmevo.analysis.control_flow import ControlFlow
 from asmevo.analysis.events import counter_events, union, wait_values
@@ -46,8 +47,7 @@ _DWORD = 32
 _OLDEST = 63
 
 
-@dataclass(slots=True)
-class _State:
+class _State(Struct):
     """`lanes` by name; `older` by the place of an access's identity: identities of older ones."""
 
     lanes: dict[str, LaneState]
@@ -57,8 +57,7 @@ class _State:
         return _State(dict(self.lanes), dict(self.older))
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayHazard:
+class ReplayHazard(Struct, frozen=True):
     """`consumer` (an id) overwrites `units` that `producer` may have to read again.
 
     `needed` is the largest xcnt that would do in front of the consumer; None if no wait helps (own address).

@@ -22,9 +22,10 @@ to an end) everything is divergent.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from asmevo.analysis.control_flow import ControlFlow, Exit
 from asmevo.analysis.forward import entry_states
@@ -57,8 +58,7 @@ def _both(first: _Known | None, second: _Known) -> _Known:
     return second if first is None else _Known(first.units & second.units, first.masks & second.masks)
 
 
-@dataclass(frozen=True)
-class Uniformity:
+class Uniformity(Struct, frozen=True, dict=True):
     """The analysis of one kernel (an entry; functions are called with registers that nobody knows)."""
 
     kernel: Kernel

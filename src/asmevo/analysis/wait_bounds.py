@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from asmevo.analysis.events import Effect, guards_hazard
 from asmevo.analysis.wait_counters import WaitAnalysis
 
 
-@dataclass(frozen=True, slots=True)
-class IdleWait:
+class IdleWait(Struct, frozen=True):
     """A wait (an id): by counter what it allows, and the most that can be outstanding in front of it."""
 
     instruction: int

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import cached_property
+
+from msgspec import Struct, field
 
 from asmevo.analysis.control_flow import ControlFlow, Exit
 from asmevo.analysis.events import MARK_MASK, MARKS, UNIT_MASK, Effect, Mark, effect_of, guards_hazard, lanes_of
@@ -31,8 +32,7 @@ _BLOCKS_KEPT = 4096
 _LDS_DMA = int(Mark.LDS_DMA)  # plain, since operations on enumerations are slow
 
 
-@dataclass(frozen=True, slots=True)
-class Hazard:
+class Hazard(Struct, frozen=True):
     """Something that may be under way where it must not be.
 
     `opened`: the units and marks concerned, all in `lane`; `age` is the largest counter value that would have
@@ -47,8 +47,7 @@ class Hazard:
     producer: int | None
 
 
-@dataclass(slots=True)
-class _Shared:
+class _Shared(Struct):
     """What the analyses of a kernel and its candidates have in common."""
 
     summaries: dict[tuple[Instruction, ...], Summary] = field(default_factory=dict)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from asmevo.analysis.control_flow import Exit
 from asmevo.analysis.events import MARKS, UNIT_MASK, Effect, effect_of, guards_hazard, union
@@ -19,8 +20,7 @@ from asmevo.analysis.wait_state import Demand, against, lowered, merge_demands, 
 from asmevo.analysis.wait_summary import Summary
 
 
-@dataclass(frozen=True, slots=True)
-class WaitNeed:
+class WaitNeed(Struct, frozen=True):
     """What one wait instruction is for, one counter.
 
     `present` is the value in the code. `needed` is the largest value that leaves every fact alone that

@@ -26,7 +26,8 @@ larger threshold.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from asmevo.analysis.events import FIRST_IDENTITY, MARK_MASK, MARKS, Effect, Lanes, union
 from asmevo.program.instruction import Instruction
@@ -39,8 +40,7 @@ Demand = dict[int, int]
 """Masks by threshold, one lane."""
 
 
-@dataclass(slots=True)
-class Identities:
+class Identities(Struct):
     """Bits that stand for single instructions, the same in a kernel and in its candidates."""
 
     bits: dict[int, int] = field(default_factory=dict)

@@ -9,7 +9,7 @@ summed up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from asmevo.analysis.events import Effect, Lanes, effect_of, union
 from asmevo.analysis.wait_state import Demand, Identities, LaneState, State, against, top, trimmed
@@ -17,8 +17,7 @@ from asmevo.program.instruction import Instruction
 from asmevo.target import Target
 
 
-@dataclass(slots=True)
-class Summary:
+class Summary(Struct):
     """What a block does to a state; all lists are by lane. See the module's text."""
 
     limits: list[int]

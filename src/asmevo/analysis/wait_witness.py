@@ -8,14 +8,15 @@ producer is a shortest one in blocks. The forward analysis has shown that one ex
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.analysis.events import effect_of
 from asmevo.analysis.wait_counters import Hazard, WaitAnalysis
 
 
-@dataclass(frozen=True, slots=True)
-class Witness:
+class Witness(Struct, frozen=True):
     """How a hazard comes about: blocks from the producer to the consumer, and the closest wait on the way.
 
     `wait` is the id of the wait that came nearest to settle it, `found` its value; `needed` the largest value
@@ -28,8 +29,7 @@ class Witness:
     needed: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Trail:
+class _Trail(Struct, frozen=True):
     """A backward search: `younger` events of the lane seen, `bound` the ages that the waits let through."""
 
     block: int

@@ -10,7 +10,8 @@ what it makes (dependence blocks).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from asmevo.analysis.control_flow import ControlFlow
 from asmevo.program.kernel import Block, Kernel
@@ -20,8 +21,7 @@ SMALLEST, LARGEST = 5, 15
 _BEFORE, _BEHIND = 2, 1
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(Struct, frozen=True):
     """What an instruction costs: `cycles` in all, `stalls` among them, `hits` how often it runs."""
 
     cycles: float
@@ -29,8 +29,7 @@ class Cost:
     hits: float
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """`instructions` (ids, consecutive in `block`); `before` and `behind` are the blocks of its context.
 
     `share` is the window's part of all cycles, `stall_share` that of all stalled cycles, `ipc` the block's

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from asmevo.checks import check_kernel
 from asmevo.checks.constraints import Violation, constraints_for, refused_forms, violations
@@ -29,8 +30,7 @@ from asmevo.target import UnknownTargetError, load_target, parse_target_id
 from asmevo.toolchain import ToolchainError
 
 
-@dataclass(frozen=True, slots=True)
-class CheckOptions:
+class CheckOptions(Struct, frozen=True):
     """What is asked of `check`. `constraints` are files, `wave_size` is for code that does not say its own."""
 
     kernel: str | None = None
@@ -41,8 +41,7 @@ class CheckOptions:
     suppressions: tuple[Suppression, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where an instruction is. `line` in the source; `address` virtual, `offset` from the kernel's start (bytes)."""
 
     instruction: int
@@ -64,8 +63,7 @@ class Place:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedFinding:
+class PlacedFinding(Struct, frozen=True):
     """A finding with its places (the one to blame first), its path as labels, and the proof of a constraint's.
 
     `line` is the line where there is no instruction (text that does not assemble, suppressions), `file` that of the
@@ -97,8 +95,7 @@ class PlacedFinding:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class FileReport:
+class FileReport(Struct, frozen=True):
     """All about one file. `error` is one sentence, or empty; `kernels` counts kernels and functions checked."""
 
     file: str

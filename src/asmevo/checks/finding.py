@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from asmevo.program.instruction import Instruction
 
@@ -18,8 +20,7 @@ class Severity(Enum):
     NOTE = "note"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One message about one kernel.
 
     `instructions` are instruction ids, the one to blame first. `path` are the indices of the blocks on a

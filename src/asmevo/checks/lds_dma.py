@@ -16,7 +16,8 @@ in front of it also if the block has one itself; a block that leaves the code ha
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from asmevo.analysis.events import Mark, effect_of, is_release_barrier, reads_lds
 from asmevo.analysis.wait_counters import Hazard, WaitAnalysis
@@ -27,8 +28,7 @@ from asmevo.program.instruction import Instruction
 _LDS_DMA = int(Mark.LDS_DMA)
 
 
-@dataclass(frozen=True, slots=True)
-class _Point:
+class _Point(Struct, frozen=True):
     """A barrier or an LDS read (`instruction`) and the loads into LDS under way there, by (lane, age)."""
 
     block: int

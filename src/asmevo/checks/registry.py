@@ -6,11 +6,12 @@ title, need and source stand in one place; an entry in a data file, where there 
 
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from msgspec import Meta, convert
 
 from asmevo.target import data_files
+from asmevo.target.facts import Frozen, Words
 from asmevo.target.hazards import HighShift, PartialForwarding, Selector, SequenceRow, WaitStateRow, hazard_table
 
 DATA = Path(__file__).parent / "data"
@@ -18,18 +19,16 @@ PAGE = "docs/rules.md"
 _Row = WaitStateRow | SequenceRow | PartialForwarding | HighShift
 
 
-class Rule(BaseModel):
+class Rule(Frozen, frozen=True):
     """One rule. `severity` is its usual one; a finding's own counts."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-
-    id: str = Field(pattern=r"^[a-z]+[./][a-z0-9-]+$")
-    title: str = Field(min_length=1)
+    id: Annotated[str, Meta(pattern=r"^[a-z]+[./][a-z0-9-]+$")]
+    title: Words
     severity: Literal["error", "warning", "perf", "note"]
-    meaning: str = Field(min_length=1)
-    example: str = Field(min_length=1)
-    mend: str = Field(min_length=1)
-    source: str = Field(min_length=1)
+    meaning: Words
+    example: Words
+    mend: Words
+    source: Words
 
     @property
     def anchor(self) -> str:
@@ -43,7 +42,7 @@ def rules() -> dict[str, Rule]:
     found: dict[str, Rule] = {}
     for file in sorted(DATA.glob("*rules.yaml")):
         for row in data_files.load(file)["rules"]:
-            rule = Rule.model_validate(row)
+            rule = convert(row, Rule)
             if rule.id in found:
                 raise ValueError(f"{file.name}: the rule {rule.id} is documented twice")
             found[rule.id] = rule

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal
 
+from msgspec import Struct, field
 from pydantic import BaseModel, ConfigDict, Field
 
 from asmevo.checks.documents import line_of, read_document
@@ -44,8 +44,7 @@ class _Document(BaseModel):
     suppressions: tuple[_Row, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Suppression:
+class Suppression(Struct, frozen=True):
     """One suppression, from `file` at `line`; `covers` is the line of the source it is about, None for a file's."""
 
     rule: str
@@ -66,8 +65,7 @@ class Suppression:
         return in_file and fnmatchcase(finding.kernel, row.kernel) and fnmatchcase(finding.subject, row.subject)
 
 
-@dataclass(frozen=True, slots=True)
-class Ledger:
+class Ledger(Struct, frozen=True):
     """The suppressions for one program, and which of them were used."""
 
     suppressions: tuple[Suppression, ...]

@@ -28,9 +28,10 @@ else a warning.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache, reduce
 from operator import or_
+
+from msgspec import Struct
 
 from asmevo.analysis.control_flow import ControlFlow, Exit
 from asmevo.analysis.dependence import renumbered_places
@@ -75,8 +76,7 @@ def launch_state(kernel: Kernel, descriptor: KernelDescriptor) -> int:
     return state | RegisterSpan(RegisterFile.VGPR, 0, vgprs).mask
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
+class _Read(Struct, frozen=True):
     """A read of registers that hold nothing: `undefined` is (a part of) what the operand names."""
 
     block: int

@@ -20,7 +20,8 @@ where they could not be before (waits.order, warning), and lost waits that broke
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from asmevo.analysis.control_flow import Exit
 from asmevo.analysis.events import UNIT_MASK, Mark, effect_of

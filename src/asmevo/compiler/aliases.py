@@ -17,9 +17,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.compiler.ir_pointers import IrPointers, Pointer
 from asmevo.compiler.memory_operand import MemoryOperand
@@ -32,8 +34,7 @@ _OWN_MEMORY = frozenset({_LDS, _PRIVATE, _GDS})
 _BY_ADDRESS = frozenset({_FLAT, _GLOBAL, _LDS, _CONSTANT, _PRIVATE})
 
 
-@dataclass
-class Aliases:
+class Aliases(Struct, dict=True):
     """The answers for one function of a module; `ir` are the lines of its LLVM IR."""
 
     ir: tuple[str, ...]

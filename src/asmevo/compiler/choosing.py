@@ -13,7 +13,8 @@ The others go by their own names.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from asmevo.compiler.compilation import Compilation
 from asmevo.compiler.errors import SchedulingError
@@ -33,8 +34,7 @@ NAMES = (DEFAULT, CRITICAL_PATH, *(name for name in AGENT_NAMES if name != DEFAU
 _GUIDED_BY = ("default", "steady", "pref_load", "pref_salu", "min_pressure", "model_guided")
 
 
-@dataclass
-class GuidedCost:
+class GuidedCost(Struct):
     """Cycles of an order, and for each VGPR alive beyond what LLVM's order needs the cycles of the whole region.
 
     So an order with more pressure than LLVM's wins only where there is no other.
@@ -54,8 +54,7 @@ class GuidedCost:
         return float(cycles + whole * max(0, vgprs - self._most[region.name]))
 
 
-@dataclass
-class Cheapest:
+class Cheapest(Struct):
     """Follows, in each region, the cheapest of several agents' orders; the first of equals."""
 
     agents: Sequence[Agent]
@@ -84,8 +83,7 @@ def _walked(region: Region, order: Sequence[int]) -> tuple[int, int]:
     return max(end, row.now), most
 
 
-@dataclass(frozen=True)
-class Chooser:
+class Chooser(Struct, frozen=True):
     """Makes agents by name. `chat` is the model that `language_model` asks."""
 
     seed: int = 0

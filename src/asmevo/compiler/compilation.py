@@ -16,9 +16,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+
+from msgspec import Struct
 
 from asmevo.compiler.dialect import readable
 from asmevo.compiler.errors import SchedulingError
@@ -37,8 +38,7 @@ _KERNEL = re.compile(r"^\s*\.amdhsa_kernel\s+(\S+)")
 _FROM_BEFORE = re.compile(r"^(\s*\.amdhsa_user_sgpr_count\s+)(\d+)")
 
 
-@dataclass(frozen=True)
-class Compilation:
+class Compilation(Struct, frozen=True, dict=True):
     """`file` names the source in messages."""
 
     file: str

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TextIO, TypeVar
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from asmevo.compiler.compilation import Compilation
@@ -126,8 +126,7 @@ def decisions_schema() -> dict[str, Any]:
     return _DECISION_LINE.json_schema()
 
 
-@dataclass
-class StateLog:
+class StateLog(Struct):
     """A state log being written."""
 
     file: TextIO
@@ -181,8 +180,7 @@ def _region_record(region: Region, texts: Sequence[str]) -> dict[str, Any]:
     }
 
 
-@dataclass
-class Observed:
+class Observed(Struct):
     """An agent whose decisions are counted and written down.
 
     `decisions` counts those with more than one candidate, `changed` those of them that are not LLVM's.
@@ -193,10 +191,11 @@ class Observed:
     tell: Callable[[str, Choice, int, int], None] | None = None
     decisions: int = 0
     changed: int = 0
-    name: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.name = self.agent.name
+    @property
+    def name(self) -> str:
+        """The agent's."""
+        return self.agent.name
 
     def pick(self, choice: Choice) -> int:
         """See Agent."""
@@ -209,8 +208,7 @@ class Observed:
         return picked
 
 
-@dataclass(frozen=True)
-class Decided:
+class Decided(Struct, frozen=True):
     """Orders that somebody else decided, as an agent; behind the end of an order LLVM's goes on."""
 
     file: str

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from asmevo.compiler.aliases import Aliases
 from asmevo.compiler.lanes import LaneAccess
@@ -54,8 +55,7 @@ class Dependence(NamedTuple):
     what: str
 
 
-@dataclass
-class _Holder:
+class _Holder(Struct):
     """The last writes of parts of one register and the reads since, each with the part."""
 
     writes: list[tuple[int, int]] = field(default_factory=list)
@@ -97,8 +97,7 @@ def _less(parts: list[tuple[int, int]], lanes: int) -> list[tuple[int, int]]:
     return [(part & ~lanes, at) for part, at in parts if part & ~lanes]
 
 
-@dataclass
-class _Unit:
+class _Unit(Struct):
     """One physical unit: the write that holds its value, the reads of it, and dead writes since that write."""
 
     write: int | None = None

@@ -7,9 +7,10 @@ together; what they do not accept stays as it was.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from msgspec import Struct
 
 from asmevo.gates.pipeline import Pipeline
 from asmevo.program.candidate import Candidate
@@ -38,8 +39,7 @@ class SourceOrder:
         return min(each.position for each in choice.ready)
 
 
-@dataclass(frozen=True, slots=True)
-class Rescheduled:
+class Rescheduled(Struct, frozen=True):
     """What came of it: blocks with a new order, and blocks whose order the gates (named with a reason) refused."""
 
     kernel: Kernel

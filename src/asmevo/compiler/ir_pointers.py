@@ -9,8 +9,9 @@ Steps whose type has no size here (structures) begin a new base; what a pointer 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from asmevo.compiler.splitting import split_outside
 
@@ -32,8 +33,7 @@ _FLAGS = frozenset({"inbounds", "nusw", "nuw"})
 _NO_WRAP = frozenset({"inbounds", "nusw"})
 
 
-@dataclass(frozen=True, slots=True)
-class Pointer:
+class Pointer(Struct, frozen=True):
     """`base` + `offset` bytes + the sum of scale times value in `terms`; `exact`: no part of that sum wraps around."""
 
     base: str
@@ -43,8 +43,7 @@ class Pointer:
     exact: bool = True
 
 
-@dataclass
-class IrPointers:
+class IrPointers(Struct, dict=True):
     """The pointers of one function; `ir` are the lines of the module's LLVM IR."""
 
     ir: tuple[str, ...]

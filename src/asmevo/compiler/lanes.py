@@ -19,8 +19,9 @@ only when no other lane is both defined and live behind it, which is LLVM's own 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
+
+from msgspec import Struct, field
 
 from asmevo.compiler.machine_ir import MachineBlock, MachineFunction, Statement
 from asmevo.compiler.machine_registers import sub_register_lanes
@@ -29,8 +30,7 @@ Lanes = dict[str, int]
 """For each virtual register a set of lanes."""
 
 
-@dataclass(slots=True)
-class LaneAccess:
+class LaneAccess(Struct):
     """What one statement does to virtual registers. `fresh`: registers whose other lanes have no value afterwards."""
 
     reads: Lanes = field(default_factory=dict)

@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from asmevo.compiler.machine_ir import MachineBlock, MachineModule, Statement
 from asmevo.compiler.reordering import ScheduledFunction
@@ -21,8 +22,7 @@ from asmevo.proposers.scheduling import Choice
 _MARKS = re.compile(r"\b(?:undef|dead|killed) |:[a-z]\w*|\(p\d+\)|\(s\d+\)(?=[ ,])")
 
 
-@dataclass(frozen=True)
-class LlvmOrder:
+class LlvmOrder(Struct, frozen=True):
     """For each region, by name, the place of each position in LLVM's order; `unmatched` positions have none there."""
 
     ranks: Mapping[str, tuple[float, ...]]

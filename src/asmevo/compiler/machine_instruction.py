@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from asmevo.compiler.memory_operand import MemoryOperand, parse_memory_operand
 from asmevo.compiler.splitting import split_outside
@@ -27,8 +28,7 @@ _NUMBER = re.compile(r"-?\d+")
 _COMMENT = re.compile(r"/\*.*?\*/")
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterOperand:
+class RegisterOperand(Struct, frozen=True):
     """A register in an instruction: `name` with its `%` or `$`, `sub` the sub-register index or ''."""
 
     name: str
@@ -52,8 +52,7 @@ class RegisterOperand:
         return "dead" in self.roles
 
 
-@dataclass(frozen=True, slots=True)
-class MachineInstruction:
+class MachineInstruction(Struct, frozen=True):
     """See the module. `numbers` are the operands that are plain integers, in order."""
 
     opcode: str

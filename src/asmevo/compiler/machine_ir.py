@@ -20,11 +20,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from asmevo.compiler.errors import MachineIRError
 from asmevo.compiler.machine_instruction import MachineInstruction, parse_instruction
@@ -38,8 +38,7 @@ _WORD = re.compile(r"(?:.*? = )?(?:[a-z-]+ )*([A-Z]\w*)")
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(Struct, frozen=True):
     """An instruction with its place: `lines` of the module, counted from 0, debug instructions behind it included.
 
     `members` are the instructions of a bundle, its head first, or the one instruction.
@@ -59,8 +58,7 @@ class Statement:
         return self.head.opcode
 
 
-@dataclass(frozen=True, slots=True)
-class MachineBlock:
+class MachineBlock(Struct, frozen=True):
     """One basic block; `live_in` are names of physical registers."""
 
     number: int
@@ -69,8 +67,7 @@ class MachineBlock:
     statements: tuple[Statement, ...]
 
 
-@dataclass(frozen=True)
-class MachineFunction:
+class MachineFunction(Struct, frozen=True):
     """One function: its document's `lines`, and the register class of each virtual register (`%5`)."""
 
     name: str
@@ -83,8 +80,7 @@ class MachineFunction:
         return class_lanes(self.classes[register])
 
 
-@dataclass(frozen=True)
-class MachineModule:
+class MachineModule(Struct, frozen=True, dict=True):
     """A file of machine IR; `file` is for messages."""
 
     file: str

@@ -8,18 +8,18 @@ before.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
+
+from msgspec import Struct
 
 from asmevo.proposers.scheduling import Kind
 
 SCHEMA = "asmevo.machine-opcodes/1"
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(Struct, frozen=True):
     """`latency` until the result is there, and `held`, how long a `unit` takes no other work; see the module."""
 
     latency: int
@@ -27,8 +27,7 @@ class Cost:
     held: int
 
 
-@dataclass(frozen=True, slots=True)
-class OpcodeFacts:
+class OpcodeFacts(Struct, frozen=True):
     """One opcode on one GPU. `cost` is None where LLVM decides by the operands (`COPY`) or models none."""
 
     kind: Kind

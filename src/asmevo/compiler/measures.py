@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from asmevo.analysis.events import effect_of
 from asmevo.analysis.occupancy import occupancy
@@ -17,8 +19,7 @@ _DUAL = "v_dual_"
 _WAIT_HINT = "s_delay_alu"
 
 
-@dataclass(frozen=True, slots=True)
-class Measures:
+class Measures(Struct, frozen=True):
     """Registers as the code names them; `scratch` in bytes a lane; spills as LLVM counted them (registers).
 
     `cycles` are the cycle model's for one wave's work while as many waves run on a SIMD as fit, so that versions with

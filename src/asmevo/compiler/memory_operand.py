@@ -6,7 +6,8 @@ invariant load (s128) from %ir.base + 16, align 4, !tbaa !7, !alias.scope !9, !n
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from asmevo.compiler.splitting import split_outside
 
@@ -23,8 +24,7 @@ _SCALAR = re.compile(r"s(\d+)")
 _RELAXED = frozenset({"unordered"})
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryOperand:
+class MemoryOperand(Struct, frozen=True):
     """See the module. `size` in bytes, None where unknown; `base` as written, '' where unknown.
 
     `tbaa`, `scopes` and `noalias` are metadata ids as written (`!12`), '' where there are none.

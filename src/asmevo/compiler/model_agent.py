@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from asmevo.proposers.chat import ChatModel, Message
@@ -44,8 +44,7 @@ ANSWER_SCHEMA: dict[str, Any] = {
 }
 
 
-@dataclass
-class ModelAgent:
+class ModelAgent(Struct):
     """See the module. `texts` are the instructions of regions by name, where there is more to show than opcodes."""
 
     model: ChatModel

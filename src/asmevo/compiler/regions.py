@@ -8,12 +8,12 @@ under it), and those listed with their source in `data/borders.yaml`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from asmevo.compiler.machine_instruction import MachineInstruction
 from asmevo.compiler.machine_ir import MachineBlock, MachineFunction, Statement
@@ -30,8 +30,7 @@ def _borders() -> dict[str, Any]:
     return rows
 
 
-@dataclass(frozen=True)
-class MachineRegion:
+class MachineRegion(Struct, frozen=True):
     """Statements `start` and up to `stop` of a block, in the compiler's order. `name` is unique in a module."""
 
     function: MachineFunction

@@ -14,11 +14,12 @@ that way itself costs is the difference between `default` and `llvm`. Results ar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from asmevo.compiler.choosing import DEFAULT, SEARCH, Chooser
 from asmevo.compiler.compilation import Compilation, compile_source
@@ -64,8 +65,7 @@ class Verified(StrEnum):
     NOT_RUN = "not run"
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     """One kernel by one agent. `stage` is `llvm` for what LLVM did alone.
 
     `decisions` are those with more than one candidate, `changed` those of them that are not the default's.
@@ -85,8 +85,8 @@ class Row:
     verified: Verified = Verified.NOT_RUN
     launches: int = 0
     words: tuple[str, ...] = ()
-    program: Program | None = field(default=None, repr=False)
-    code: Kernel | None = field(default=None, repr=False)
+    program: Program | None = None
+    code: Kernel | None = None
 
     @property
     def change_rate(self) -> float | None:
@@ -121,8 +121,7 @@ class Row:
         }
 
 
-@dataclass(frozen=True)
-class Scheduled:
+class Scheduled(Struct, frozen=True):
     """The rows in the order asked for, LLVM's first. `unmatched`: instructions that LLVM's scheduler
     made anew elsewhere, so that `default` has no place for them.
 
@@ -149,16 +148,14 @@ class Scheduled:
         }
 
 
-@dataclass(frozen=True)
-class _Version:
+class _Version(Struct, frozen=True):
     """A program with, for each kernel, how many decisions made it and how many of them are not the default's."""
 
     program: Program
     counts: Mapping[str, tuple[int, int]]
 
 
-@dataclass(frozen=True)
-class SchedulingOptions:
+class SchedulingOptions(Struct, frozen=True):
     """`strategies` of LLVM by name, `seeds` asynchronous launches beside the plain ones, `memory` for the cycle model,
     `search` what the agent `search` may spend on a kernel.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from asmevo.compiler.compilation import Compilation
 from asmevo.compiler.errors import SchedulingError
@@ -21,8 +21,7 @@ _KERNEL = re.compile(r"^define .*\bamdgpu_kernel\b.*?\) .*?#(\d+)")
 _ATTRIBUTES = re.compile(r"^attributes #(\d+) = \{(.*)\}$")
 
 
-@dataclass(frozen=True, slots=True)
-class Strategy:
+class Strategy(Struct, frozen=True):
     """One row of the data; see the file."""
 
     name: str

@@ -7,12 +7,12 @@ the output is the input, byte for byte, and the exit code is 0 all the same: a b
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Struct, field
 
 from asmevo.doors.application import DebugConstraint, Rocm
 from asmevo.doors.exits import sentences
@@ -94,8 +94,7 @@ def evolve(
             _say(f"{output}: {len(step.better)} of {len(kernels)} kernels are faster by the model, all gates passed")
 
 
-@dataclass(slots=True)
-class _Step:
+class _Step(Struct):
     """The work on one file; `better` is what goes into it."""
 
     program: Program

@@ -5,15 +5,16 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from asmevo.toolchain import ToolchainError, toolchain
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One part: whether it is there, what it adds, and how to get it."""
 
     name: str

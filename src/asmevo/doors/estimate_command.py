@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from asmevo.doors.application import File, Gpu, Json, KernelGlob, app, print_json
 from asmevo.doors.exits import BAD_INPUT, sentences
@@ -29,8 +30,7 @@ class Engine(Enum):
     LLVM_MCA = "llvm-mca"
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
+class _Question(Struct, frozen=True):
     """What is asked about each kernel."""
 
     engine: Engine

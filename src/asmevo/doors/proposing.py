@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Struct
 
 from asmevo.doors.exits import BAD_INPUT
 
@@ -36,8 +36,7 @@ PromptFile = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What the user named; nothing by default."""
 
     commands: tuple[str, ...] = ()

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from asmevo.emulator.errors import LaunchError
 from asmevo.emulator.manifest import (
@@ -29,8 +30,7 @@ _POINTER_KINDS = ("global_buffer", "dynamic_shared_pointer")
 _AXES = ("x", "y", "z")
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """A launch's geometry: `grid` in work-items, `workgroup` in work-items, LDS in bytes."""
 
     groups: Triple
@@ -44,8 +44,7 @@ class Shape:
         return max((axis + 1 for axis in range(3) if self.grid[axis] > 1), default=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Apertures:
+class Apertures(Struct, frozen=True):
     """Upper halves of the addresses that FLAT accesses take for LDS and scratch."""
 
     shared: int = 0x0001_0000

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import lru_cache
 from weakref import WeakValueDictionary
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from asmevo.analysis.events import Effect, effect_of, is_coherent, lanes_of
@@ -49,8 +49,7 @@ _WAYS = {
 }
 
 
-@dataclass(slots=True, eq=False)
-class World:
+class World(Struct, eq=False):
     """What all machines of one asynchronous launch share: chance, the race detector, barriers by workgroup."""
 
     launch: Launch
@@ -84,8 +83,7 @@ def waves_of_group(launch: Launch) -> int:
     return launch.wave_count((0, 0, 0))
 
 
-@dataclass(slots=True, eq=False)
-class _Wave:
+class _Wave(Struct, eq=False):
     """A wave's asynchronous part. `phase` counts its barrier signals; `behind` is a barrier that it goes on behind."""
 
     flight: Flight

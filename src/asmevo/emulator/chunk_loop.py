@@ -7,10 +7,10 @@ masks are put together behind the loop. Where instructions look into other lanes
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
+from msgspec import Struct
 
 from asmevo.emulator.code import Step
 from asmevo.emulator.native_helpers import AccessHelper
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from asmevo.emulator.block_code import BlockWriter
 
 
-@dataclass(frozen=True, slots=True)
-class Collected:
+class Collected(Struct, frozen=True):
     """A vector instruction that waits for its loop, with the scalar values of its time."""
 
     place: int

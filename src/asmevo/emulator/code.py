@@ -6,7 +6,9 @@ A place is an instruction's number in that sequence. Guest addresses are the ima
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.program.decode import DecodingContext, decode_one
 from asmevo.program.instruction import Decoded, Instruction
@@ -19,8 +21,7 @@ MeaningOf = Callable[[Decoded, DecodingContext], Meaning]
 NOWHERE = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One instruction in its place. `behind` is the guest address of the next instruction; `branch` the place its
     label stands for, or NOWHERE."""
 

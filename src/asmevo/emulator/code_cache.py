@@ -13,8 +13,9 @@ import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 _LIMIT = 256 << 20  # bytes of objects
 _KEPT = 0.75  # of the limit, once something has to go
@@ -42,8 +43,7 @@ def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "asmevo"
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """What the cache holds; sizes in bytes."""
 
     file: Path
@@ -52,8 +52,7 @@ class Usage:
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class CachedObject:
+class CachedObject(Struct, frozen=True):
     """An object, those of its functions that were asked for, and the symbols it needs from elsewhere."""
 
     code: bytes

@@ -18,9 +18,10 @@ the original stored first is shown with both instructions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.emulator.machine import Limits
 from asmevo.emulator.manifest import (
@@ -47,8 +48,7 @@ _WATCHED = 64  # elements that are watched when a difference is shrunk
 _SHRINK_LIMITS = Limits(instructions=2_000_000, seconds=20.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """One launch that both versions run. `name` is for messages."""
 
     name: str
@@ -63,8 +63,7 @@ class Trial:
         return run(program, kernel, self.manifest, buffers=self.buffers, options=options)
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """What a change did in one trial: one sentence, and the ids of the changed program's instructions in it."""
 
     trial: str
@@ -75,8 +74,7 @@ class Difference:
         return f"with {self.trial}: {self.words}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(Struct, frozen=True):
     """A trial with what the original leaves."""
 
     trial: Trial

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from asmevo.emulator.block_store import BlockStore
@@ -48,8 +48,7 @@ Report = ctypes.CFUNCTYPE(
 )
 
 
-@dataclass(slots=True)
-class Block:
+class Block(Struct):
     """Steps that run one behind the other. `native` until something in it turns out not to be."""
 
     number: int

@@ -9,7 +9,6 @@ later load from elsewhere, scalar loads come in any order, and the last of a row
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
 from typing import Any
 
 from asmevo.analysis.events import Lanes
@@ -23,18 +22,15 @@ _EAGERNESS = (0.02, 0.2, 0.7)
 for each wave, so that some waves see everything at the last moment and others nearly at once."""
 
 
-@dataclass(slots=True, eq=False)
 class Outstanding:
     """Accesses of one wave that have not reached memory, in the order of their issue."""
 
-    wave: Wave
-    lanes: Lanes
-    random: random.Random
-    items: list[UnderWay] = field(default_factory=list)
-    eagerness: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.eagerness = self.random.choice(_EAGERNESS)
+    def __init__(self, wave: Wave, lanes: Lanes, random: random.Random) -> None:
+        self.wave = wave
+        self.lanes = lanes
+        self.random = random
+        self.items: list[UnderWay] = []
+        self.eagerness = random.choice(_EAGERNESS)
 
     def add(self, item: UnderWay) -> None:
         """Takes an access in."""

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from asmevo.analysis.events import UNIT_MASK, Effect, Lanes
 from asmevo.emulator.code import Step
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
     from asmevo.emulator.races import Touch
 
 
-@dataclass(slots=True, eq=False)
-class UnderWay:
+class UnderWay(Struct, eq=False):
     """An access that was issued. `results` and `sources` are register units that must be left alone.
 
     `open_in` are the queues it still stands in. `late` does to memory and registers what is left to do, None when
@@ -47,8 +47,7 @@ class UnderWay:
     accesses: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Misuse:
+class Misuse(Struct, frozen=True):
     """A register that is touched while `culprit` has it; `units` as in `program.registers`."""
 
     culprit: UnderWay

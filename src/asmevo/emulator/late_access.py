@@ -9,7 +9,9 @@ hardware reads late, are left alone by the wave anyhow (`in_flight`), so reading
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.emulator.narrowing import piece
 from asmevo.emulator.native_traits import nodes
@@ -32,8 +34,7 @@ from asmevo.semantics.float_mode import FloatMode
 _WORD_BITS = 32  # of a register
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """An access as it will be made: `address` a lane, `size` in bytes, `active` lanes.
 
     A load into LDS makes two: a LOAD, and a LOAD_TO_LDS for the bytes that it writes there.

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from asmevo.emulator.arguments import Apertures, Shape, pack_arguments
@@ -43,8 +43,7 @@ _ADD_TID = 1 << 23
 _RAW_BOUNDS = 3 << 28  # OOB_SELECT, from gfx10 on
 
 
-@dataclass(frozen=True, slots=True)
-class WaveStart:
+class WaveStart(Struct, frozen=True):
     """Registers of a wave that the launch writes: unit -> value, unit -> one value a lane; `exec_mask`."""
 
     scalars: dict[int, int]
@@ -52,8 +51,7 @@ class WaveStart:
     exec_mask: int
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """One launch, ready to run; `entry` is the address in the image where waves start (bytes)."""
 
     kernel: Kernel

@@ -13,9 +13,10 @@ import itertools
 import random
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal, Protocol
+
+from msgspec import Struct, field
 
 from asmevo.emulator.code import Code, Step
 from asmevo.emulator.errors import DeadlockError, LimitError, MemoryFaultError, PoisonError
@@ -31,16 +32,14 @@ _SHORTEST_TURN, _LONGEST_TURN = 1, 64  # the same where waves interleave at rand
 _MOST_NOTES = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """When a run is given up: wave-instructions in all, and seconds."""
 
     instructions: int = 200_000_000
     seconds: float = 120.0
 
 
-@dataclass(slots=True)
-class Meter:
+class Meter(Struct):
     """What a run has used up of its limits; shared by the machines that work on it."""
 
     limits: Limits
@@ -79,8 +78,7 @@ class Engine(Protocol):
         """Called once at the end of a run, whatever the end was: completes the tally."""
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """What a run adds up: `executed` by place, `notes` about poison, each once."""
 
     executed: list[int]
@@ -102,8 +100,7 @@ class Tally:
         return sum(self.executed)
 
 
-@dataclass(slots=True)
-class _Member:
+class _Member(Struct):
     """A wave in its workgroup; `awaits` is the phase its last signal was for."""
 
     wave: Wave

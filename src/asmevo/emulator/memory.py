@@ -12,11 +12,11 @@ Global memory is one arena, LDS one a workgroup, scratch one a wave with the lan
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 Bytes = NDArray[np.uint8]
@@ -30,8 +30,7 @@ _SMALLEST_GAP = 1 << 16  # bytes
 _LARGEST_GAP = 1 << 24
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(Struct, frozen=True):
     """A named stretch; `address` and `size` in bytes."""
 
     name: str
@@ -52,8 +51,7 @@ class FaultKind(Enum):
     UNWRITTEN = "a read of bytes that nobody wrote"
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """A failed access: `lane`, guest `address` of its first bad byte, `size` of the whole access (bytes)."""
 
     kind: FaultKind
@@ -136,8 +134,7 @@ class Arena:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Allocation:
+class Allocation(Struct, frozen=True):
     """A wish for a region: `content` None means unwritten bytes."""
 
     name: str

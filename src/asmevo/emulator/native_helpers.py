@@ -14,10 +14,10 @@ A helper's name says all of it, so the object files of blocks can name what they
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
+from msgspec import Struct
 
 from asmevo.emulator.native_memory import MemoryCode, Requester
 from asmevo.emulator.native_state import I1, I32, I32_POINTER, I64, I64_POINTER, Slot
@@ -32,8 +32,7 @@ PRODUCT_TYPE = ir.FunctionType(ir.VoidType(), [I32_POINTER] * 5)
 REPORT_TYPE = ir.FunctionType(I64, [I64_POINTER, I64, I64, I64_POINTER, I64, I64])
 
 
-@dataclass(frozen=True, slots=True)
-class AccessHelper:
+class AccessHelper(Struct, frozen=True):
     """One kind of access; `lanes` None for a single one. `notice_unwritten`: reads of poison are reported."""
 
     kind: AccessKind
@@ -110,8 +109,7 @@ class _AccessWriter:
         return report
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ProductHelper:
+class ProductHelper(Struct, frozen=True, eq=False):
     """One matrix product: void f(a, b, c, sparse, results), see `semantics.matrix_lowering`."""
 
     node: MatrixProduct

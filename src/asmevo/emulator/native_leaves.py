@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
+from msgspec import Struct, field
 
 from asmevo.emulator.code import Step
 from asmevo.emulator.native_state import I64, Slot
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from asmevo.emulator.block_code import BlockWriter
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _LoadedPiece(Expr):
+class _LoadedPiece(Expr, frozen=True, eq=False):
     """Bits of what an access gave, so that nothing wider than needed is put together."""
 
     access: int
@@ -50,8 +49,7 @@ class BlockLowering(Lowering):
         return super()._written(node)
 
 
-@dataclass
-class Leaves:
+class Leaves(Struct):
     """Values of leaves of one instruction in one place: `lanes` lanes from `lane` on, or the wave (None).
 
     `vector(unit)` and `scalar(unit)` give 32-bit words, `mask(unit)` the lanes' bits of a lane mask.

@@ -8,10 +8,10 @@ that fails goes to a report function in Python, which finds out what is wrong an
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
+from msgspec import Struct
 
 from asmevo.emulator.memory import READABLE, WRITABLE, WRITTEN
 from asmevo.emulator.native_state import I8, I16, I32, Slot
@@ -22,8 +22,7 @@ _EVERY_BYTE = 0x01010101
 _PIECES = {4: I32, 2: I16, 1: I8}
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(Struct, frozen=True):
     """For each lane: host addresses of data and shadow, and whether the access lies inside its arena."""
 
     data: Any
@@ -31,8 +30,7 @@ class Places:
     inside: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Requester:
+class Requester(Struct, frozen=True):
     """Who asks: `lane` numbers (i64), `active` lanes (i1), and `report(bad)` for when a check fails.
 
     `report` is called with the builder in a cold block and gives an i1: whether to go on.

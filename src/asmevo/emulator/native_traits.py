@@ -7,7 +7,8 @@ the others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from asmevo.emulator.code import Step
 from asmevo.emulator.native_helpers import AccessHelper, Helper, ProductHelper
@@ -71,8 +72,7 @@ def is_vector(span: RegisterSpan | None) -> bool:
     return span is not None and span.file in (RegisterFile.VGPR, RegisterFile.AGPR)
 
 
-@dataclass(frozen=True, slots=True)
-class Traits:
+class Traits(Struct, frozen=True):
     """What a block must know of an instruction. `others`: it looks into other lanes."""
 
     native: bool

@@ -32,11 +32,11 @@ invalidation). Scratch is no wave's business but its own. Kernels that leave a g
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from asmevo.emulator.code import Step
@@ -59,8 +59,7 @@ _FIRST_TIME = 1  # a clock that knows nothing of a wave has 0
 _ROOM = 1024  # accesses the log begins with
 
 
-@dataclass(slots=True, eq=False)
-class Clock:
+class Clock(Struct, eq=False):
     """A wave's place in the order of things. `number` counts the waves of the launch; `known` is by wave."""
 
     number: int
@@ -76,8 +75,7 @@ class Clock:
         self.known[self.number] += 1
 
 
-@dataclass(frozen=True, slots=True)
-class Touch:
+class Touch(Struct, frozen=True):
     """Bytes that an access touches: `index` into an arena, and `content` where it is known what will be there.
 
     `shared` is false for scratch, which is no other wave's business.
@@ -92,8 +90,7 @@ class Touch:
     shared: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Race:
+class Race(Struct, frozen=True):
     """Two accesses without an order. `in_between`: the other wave released something after the first was issued."""
 
     space: str
@@ -142,8 +139,7 @@ class _Shadow:
         """What was released to a byte."""
 
 
-@dataclass(slots=True)
-class _Log:
+class _Log(Struct):
     """All accesses by number, from 1 on."""
 
     owner: Numbers = field(default_factory=lambda: np.zeros(_ROOM, np.int64))

@@ -11,11 +11,12 @@ place of its first lane in words, for a scalar its unit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, Protocol
 
 from llvmlite import ir
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.emulator.code import Step
 from asmevo.emulator.native_state import I32, I64
@@ -51,8 +52,7 @@ class Places(Protocol):
         """The address behind an instruction, from the load base."""
 
 
-@dataclass(frozen=True, slots=True)
-class FixedPlaces:
+class FixedPlaces(Struct, frozen=True):
     """For code of one place in one program."""
 
     lanes: int

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal
 
 import numpy as np
+from msgspec import Struct, field
 
 from asmevo.emulator.asynchronous import AsynchronousEngine, world
 from asmevo.emulator.code import NOWHERE, Code, MeaningOf, Step
@@ -48,8 +48,7 @@ class Outcome(Enum):
     UNSUPPORTED = "unsupported"
 
 
-@dataclass(frozen=True, slots=True)
-class Fidelity:
+class Fidelity(Struct, frozen=True):
     """How often each mnemonic ran, by the exactness of its meaning."""
 
     exact: dict[str, int] = field(default_factory=dict)
@@ -57,8 +56,7 @@ class Fidelity:
     unsupported: dict[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class RunResult:
+class RunResult(Struct, frozen=True):
     """What a run gave. `outputs` are the buffers that the kernel may write, as they were at the end.
 
     `problems` are sentences: differences from what was expected, or the fault that ended the run. `notes` tell of
@@ -93,8 +91,7 @@ class RunResult:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
+class RunOptions(Struct, frozen=True):
     """How to run; `seed` see `Machine`. `asynchronous`: see `emulator.asynchronous`; every seed is another course.
 
     `watch` hears of each instruction before it runs, which takes the reference engine. `hot_after`: executions after

@@ -8,9 +8,8 @@ A store of the value that was there already is not seen; the element it leaves i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
+from msgspec import Struct, field
 
 from asmevo.emulator.code import Step
 from asmevo.emulator.manifest import Array
@@ -18,8 +17,7 @@ from asmevo.emulator.memory import Bytes, Region
 from asmevo.emulator.wave import Wave
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(Struct, frozen=True):
     """One change of an element: `order` counts changes of the run, `step` and `wave` say who made it."""
 
     order: int
@@ -32,8 +30,7 @@ class Store:
         return f"instruction {instruction.id} `{instruction.text}`{line} (wave {self.wave})"
 
 
-@dataclass(slots=True)
-class StoreWatch:
+class StoreWatch(Struct):
     """Watches `elements` (indices) of `buffer`, of `size` bytes each. `last` is each one's last store so far."""
 
     buffer: str

@@ -8,10 +8,10 @@ numpy and compiled code work on the same state.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from asmevo.emulator.arguments import Apertures
@@ -43,8 +43,7 @@ class FaultFound(Exception):  # noqa: N818 - carries a fault to where the instru
         self.fault = fault
 
 
-@dataclass(slots=True)
-class Reach:
+class Reach(Struct):
     """The memory of one wave. `scratch_bytes` a lane; `on_unwritten` hears of reads that nobody wrote."""
 
     memory: Arena
@@ -147,8 +146,7 @@ class Reach:
         raise FaultFound(fault)
 
 
-@dataclass(slots=True)
-class Wave:
+class Wave(Struct):
     """One wavefront; `place` is the next instruction's number in the code, `number` its number in the group.
 
     `group` is its workgroup. `written` is for engines that watch registers, `context` for engines that run native

@@ -10,9 +10,11 @@ counts. Iterations of loops are those that the emulator counted.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from asmevo.analysis.occupancy import occupancy
 from asmevo.fusion.chain import Chain
@@ -24,8 +26,7 @@ from asmevo.timing import estimate
 from asmevo.timing.trips import trips_from_counts
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(Struct, frozen=True):
     """Cycles of one kernel. `model_cycles` by the cycle model for `rounds` rounds of `waves` waves a SIMD.
 
     `memory_cycles` is the least time for `traffic` bytes. `occupancy` in waves a SIMD.

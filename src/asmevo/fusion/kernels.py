@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from asmevo.emulator import LaunchManifest, parse_manifest
 from asmevo.fusion.chain import Chain, parameter_name
@@ -19,8 +20,7 @@ _SENTINEL = -99.0  # what results start as: elements that a kernel must write an
 _RELATIVE, _ABSOLUTE = 3e-4, 1e-4  # f32 sums in another order than numpy's, of values near 1
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltKernel:
+class BuiltKernel(Struct, frozen=True):
     """A kernel of a program, compiled for one target. `workgroup` in work-items (x, y)."""
 
     plan: KernelPlan

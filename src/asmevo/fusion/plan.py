@@ -21,9 +21,10 @@ be the same program are listed once: with one row or one sum a work-item the ord
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import combinations, pairwise, product
 from typing import Literal
+
+from msgspec import Struct
 
 from asmevo.fusion.chain import Activate, Bias, Chain, Gemm, Norm, Operator, TopKGate
 
@@ -39,8 +40,7 @@ _TILE_SLICES = (8, 16)
 _ROW_COUNTS = (1, 4, 16)
 
 
-@dataclass(frozen=True, slots=True)
-class Flat:
+class Flat(Struct, frozen=True):
     """`width` neighbouring elements a work-item."""
 
     width: int
@@ -49,16 +49,14 @@ class Flat:
         return f"flat x{self.width}"
 
 
-@dataclass(frozen=True, slots=True)
-class Direct:
+class Direct(Struct, frozen=True):
     """One element of a product a work-item, operands straight from memory."""
 
     def __str__(self) -> str:
         return "direct"
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
+class Tile(Struct, frozen=True):
     """`own` x `own` sums a work-item; `depth` of a slice in LDS."""
 
     own: int
@@ -74,8 +72,7 @@ class Tile:
         return f"tile {self.side}x{self.side}, slices of {self.depth}, {self.order}"
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(Struct, frozen=True):
     """`count` whole rows a workgroup."""
 
     count: int
@@ -88,8 +85,7 @@ class Rows:
 Nest = Flat | Direct | Tile | Rows
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """The operators at indices start <= i < stop."""
 
     start: int
@@ -100,8 +96,7 @@ class Group:
         return chain.operators[self.start : self.stop]
 
 
-@dataclass(frozen=True, slots=True)
-class KernelPlan:
+class KernelPlan(Struct, frozen=True):
     """One kernel: a group and the nest that makes it."""
 
     group: Group

@@ -12,15 +12,15 @@ buffer changes hands.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from asmevo.fusion.chain import Activate, Bias, Chain, Gemm, Norm, TopKGate, parameter_name
 from asmevo.fusion.plan import ROW_ITEMS, Group, Rows, kept_widths, sums_rows
 from asmevo.fusion.source import Body, element_wise, indented
 
 
-@dataclass(frozen=True, slots=True)
-class _Stage:
+class _Stage(Struct, frozen=True):
     """The operator at `place` and the element-wise ones up to `stop`; reads buffer `source`.
 
     `sink` is the buffer it writes, None for memory.

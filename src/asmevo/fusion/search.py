@@ -11,9 +11,11 @@ Verification takes at most a few rows (rows are only the grid's size); costs are
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from itertools import islice
 from math import prod
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.emulator import Limits, Outcome, RunOptions, RunResult, make_buffers, run
 from asmevo.fusion.chain import Array, Chain, Data, parameter_name
@@ -31,16 +33,14 @@ VERIFIED_ROWS = 70
 _MOST_INSTRUCTIONS, _MOST_SECONDS = 1 << 30, 600.0  # of one emulated kernel
 
 
-@dataclass(frozen=True, slots=True)
-class Assumptions:
+class Assumptions(Struct, frozen=True):
     """What the ranking takes for granted. `launch_cycles` for each kernel."""
 
     device: Device
     launch_cycles: float
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedKernel:
+class JudgedKernel(Struct, frozen=True):
     """A kernel with what the emulator said, and its cost where that was good. `problems` say what was not."""
 
     built: BuiltKernel
@@ -54,8 +54,7 @@ class JudgedKernel:
         return self.built.plan
 
 
-@dataclass(frozen=True, slots=True)
-class RankedFusion:
+class RankedFusion(Struct, frozen=True):
     """A fusion with the cheapest verified kernel of each group; `cycles` has the launch costs in it.
 
     `outcome` is that of the whole program on the emulator, None where it was not run.
@@ -67,8 +66,7 @@ class RankedFusion:
     problems: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FusionSearch:
+class FusionSearch(Struct, frozen=True):
     """What came out. `fusions` from the cheapest on; `programs` counts fusions with all choices of nests."""
 
     chain: Chain

@@ -9,7 +9,7 @@ in order, and the number of rows; rows behind the last one are read as 0 and not
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from asmevo.fusion.chain import Activate, Activation, Bias, Chain, Operator, parameter_name
 from asmevo.fusion.plan import Group, KernelPlan
@@ -44,8 +44,7 @@ _FUNCTIONS: dict[Activation, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(Struct, frozen=True):
     """What stands inside the kernel, and the workgroup in work-items (x, y)."""
 
     workgroup: tuple[int, int]

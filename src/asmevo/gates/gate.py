@@ -6,9 +6,10 @@ cannot decide counts as "no": it fails closed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from asmevo.program.candidate import Candidate
 
@@ -21,8 +22,7 @@ class VerdictKind(Enum):
     UNDECIDED = "undecided"
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """A gate's answer: one sentence, the instructions it is about (ids), and evidence as plain data."""
 
     gate: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from asmevo.checks.clauses import check_clauses
 from asmevo.checks.constraints import Compiled
@@ -28,8 +29,7 @@ class Level(Enum):
     STANDARD = "standard"
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(Struct, frozen=True):
     """All verdicts about one candidate, in the order of the gates; the last one decided."""
 
     candidate: Candidate

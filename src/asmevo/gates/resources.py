@@ -13,7 +13,7 @@ The reason of an accepted change says what became of the numbers and of the wave
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from asmevo.analysis.occupancy import occupancy
 from asmevo.analysis.unseen_registers import unseen_uses

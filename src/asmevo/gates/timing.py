@@ -10,7 +10,8 @@ may lose as much, since smaller differences are below what the model can tell ap
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from asmevo.analysis.occupancy import occupancy
 from asmevo.gates.gate import Verdict, VerdictKind
@@ -23,8 +24,7 @@ MINIMUM_GAIN = 0.005
 _MOST_WAVES = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
+class Prediction(Struct, frozen=True):
     """Estimates of a lone wave and of as many as fit (up to a few); their cycles a wave as shares of the parent's.
 
     `parent` are those that they are held against.

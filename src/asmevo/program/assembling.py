@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 import struct
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.program.codeobject import CodeObject
 from asmevo.program.dual import respell_duals
@@ -27,8 +29,7 @@ _LINE_LABEL = "asmevo.line."
 _PREFETCH = "instprefsize("
 
 
-@dataclass(frozen=True, slots=True)
-class AssembledSource:
+class AssembledSource(Struct, frozen=True):
     """A relocatable object with the source whose `assembled` text gave it."""
 
     data: bytes
@@ -131,8 +132,7 @@ def _replace_prefetch(text: str, numbers: list[int]) -> str:
     return "".join(parts) + text[place:]
 
 
-@dataclass(frozen=True, slots=True)
-class LineTable:
+class LineTable(Struct, frozen=True):
     """Per section (by name) the offsets at which the code of a line begins, with the line (from 1)."""
 
     offsets: dict[str, list[int]]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from asmevo.program.edit import EditScript, apply_script
 from asmevo.program.kernel import Kernel
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A parent kernel, the edit script against it, and the kernel that results."""
 
     parent: Kernel

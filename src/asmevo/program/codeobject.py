@@ -8,7 +8,6 @@ object, where sections have none yet, they are offsets in the section.
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +16,7 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
+from msgspec import Struct
 
 from asmevo.program.descriptor import SIZE as DESCRIPTOR_SIZE
 from asmevo.program.descriptor import KernelDescriptor
@@ -44,8 +44,7 @@ _FOREIGN = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """One section; `offset` is its place in the file (bytes)."""
 
     index: int
@@ -69,8 +68,7 @@ class Section:
         return bool(self.flags & 4)
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol:
+class Symbol(Struct, frozen=True):
     """One symbol; `section` is None for undefined and absolute ones, `absolute` tells which."""
 
     name: str
@@ -83,8 +81,7 @@ class Symbol:
     absolute: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Relocation:
+class Relocation(Struct, frozen=True):
     """One open reference of a relocatable object: at `offset` in `section`, to `symbol` plus `addend`."""
 
     section: int

@@ -8,7 +8,8 @@ still becomes an instruction, with the flag `unknown`; analyses refuse it by nam
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from asmevo.program.half_results import keeps_other_half
 from asmevo.program.instruction import Decoded, Operand
@@ -25,8 +26,7 @@ _RETURN_WORDS = frozenset({"glc", "sc0"})
 _FULL_ROW_OR_BANK = "0xf"
 
 
-@dataclass(frozen=True, slots=True)
-class DecodingContext:
+class DecodingContext(Struct, frozen=True):
     """What decoding depends on beside the bytes."""
 
     target: Target
@@ -43,8 +43,7 @@ class DecodingContext:
         return Processor(self.target.name, ",".join(features))
 
 
-@dataclass(slots=True)
-class _Cache:
+class _Cache(Struct):
     by_code: dict[bytes, Decoded] = field(default_factory=dict)
 
 

@@ -7,8 +7,10 @@ are named as LLVM's `.amdhsa_` directives name them.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 SIZE = 64  # bytes
 # Firmware that preloads kernel arguments starts a kernel this many bytes behind its symbol (user guide,
@@ -69,8 +71,7 @@ USER_SGPR_ORDER: tuple[tuple[str, int], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class KernelDescriptor:
+class KernelDescriptor(Struct, frozen=True):
     """The descriptor's words; sizes in bytes, `entry_offset` from the descriptor to the first instruction."""
 
     group_segment_size: int

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 import msgpack
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.program.assembling import assemble_first
 from asmevo.program.codeobject import CodeObject, Section, Symbol
@@ -51,8 +52,7 @@ _SOME_LITERAL = 0x12345678  # stands for a reference while its instruction is tr
 _DESCRIPTOR_SIZE, _ENTRY_AT, _ENTRY_SIZE = 64, 16, 8
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
+class _Plan(Struct, frozen=True):
     """How literally the parts are written; each step towards bytes is taken only when needed."""
 
     yaml: bool = True

@@ -6,8 +6,9 @@ halves read all their sources before either writes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from asmevo.program.instruction import Decoded, Operand
 from asmevo.program.registers import NAMED_SPANS
@@ -19,8 +20,7 @@ _VCC = "vcc_lo"  # dual instructions exist in waves of 32 only
 _IMPLICIT = {"exec": NAMED_SPANS["exec_lo"], "vcc": NAMED_SPANS["vcc_lo"], "mode": NAMED_SPANS["mode"]}
 
 
-@dataclass(frozen=True, slots=True)
-class DualHalf:
+class DualHalf(Struct, frozen=True):
     """`text` is the single instruction in LLVM's syntax without an encoding's ending.
 
     `first_operand` is the place of its first operand among those of the dual instruction. `reads` are register units,

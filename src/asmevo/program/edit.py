@@ -5,10 +5,10 @@ meaningful while earlier edits of the script move things around. Applying a scri
 it never judges whether the change is right, that is what gates are for.
 """
 
-from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, Literal
 
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 
 from asmevo.program.decode import decode_one

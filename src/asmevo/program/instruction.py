@@ -7,15 +7,15 @@ adds the identity that edits refer to, the branch label, and the line of the sou
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from asmevo.program.registers import RegisterFile, RegisterSpan
 from asmevo.target.opcodes import OpcodeInfo
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(Struct, frozen=True):
     """One printed operand.
 
     `registers` is None for constants, `off`, `null` and the like. `negated`, `absolute` and `half`
@@ -43,8 +43,7 @@ class Modifier(NamedTuple):
     value: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Decoded:
+class Decoded(Struct, frozen=True, eq=False):
     """One encoding on one target. `reads` and `writes` are sets of register units (see `registers`).
 
     A destination that keeps part of its old value (tied operands, 16-bit halves, DPP without
@@ -61,7 +60,7 @@ class Decoded:
     info: OpcodeInfo
     reads: int
     writes: int
-    shape: str = field(repr=False)
+    shape: str
     exact: bool = True
     family: str = ""
     wave_size: int = 64
@@ -94,8 +93,7 @@ class Decoded:
         return tuple(operand for operand in self.operands if operand.read)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Instruction:
+class Instruction(Struct, frozen=True, eq=False):
     """One place in a kernel.
 
     `id` counts from 0 in the kernel that was read and stays with the instruction when it moves;
@@ -147,8 +145,7 @@ class Instruction:
         return self.text
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Struct, frozen=True):
     """A literal that holds (part of) `address` minus the value of a `s_getpc`.
 
     `address` is a virtual address of the image (bytes), `getpc` the id of the `s_getpc_b64`; `high`

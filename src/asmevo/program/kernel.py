@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.program.decode import DecodingContext
 from asmevo.program.descriptor import KernelDescriptor
@@ -18,8 +20,7 @@ from asmevo.program.instruction import Instruction
 from asmevo.target import Target
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """Instructions with one entry, at the front, and one exit, at the end."""
 
     index: int
@@ -39,8 +40,7 @@ def flags_in(instructions: tuple[Instruction, ...]) -> frozenset[str]:
     return frozenset().union(*(instruction.flags for instruction in instructions))
 
 
-@dataclass(frozen=True, eq=False)
-class Kernel:
+class Kernel(Struct, frozen=True, eq=False, dict=True):
     """One kernel, or one device function (then `descriptor` and `metadata` are None).
 
     `address` is the virtual address of the first instruction in the image it was read from (bytes; in

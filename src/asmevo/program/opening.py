@@ -6,8 +6,9 @@ is the canonical form, and each instruction is tied back to the line it came fro
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from asmevo.program.assembling import (
     AssembledSource,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from asmevo.program.codeobject import CodeObject
 from asmevo.program.errors import KernelNotFoundError
@@ -14,8 +15,7 @@ from asmevo.program.source import SourceText
 from asmevo.target import Target
 
 
-@dataclass(frozen=True, eq=False)
-class Program:
+class Program(Struct, frozen=True, eq=False, dict=True):
     """What was read.
 
     `data` is the file as it came. `image` is the code object that it is, that its bundle holds, or that its

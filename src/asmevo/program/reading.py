@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.program.codeobject import CodeObject, Section, Symbol
 from asmevo.program.decode import DecodingContext, decode_code
@@ -28,8 +30,7 @@ _LITERAL = 4  # bytes
 _WITH_LITERAL = 8  # bytes of a scalar instruction with a 32-bit literal behind it
 
 
-@dataclass(frozen=True, slots=True)
-class _Placed:
+class _Placed(Struct, frozen=True):
     """An instruction with its address (bytes)."""
 
     address: int

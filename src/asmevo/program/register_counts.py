@@ -7,14 +7,13 @@ the same number of SGPRs the descriptor says nothing of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from asmevo.program.descriptor import KernelDescriptor
 from asmevo.target import Target
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterCounts:
+class RegisterCounts(Struct, frozen=True):
     """Registers of each file that the code of a wave may name; SGPRs with VCC and the other extras."""
 
     vgprs: int

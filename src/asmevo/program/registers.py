@@ -11,9 +11,11 @@ A kernel analysis asks over and over "do these two sets meet" and "what remains"
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 
 class RegisterFile(Enum):
@@ -60,24 +62,23 @@ _BASES = {
 UNIT_COUNT = _NAMED_BASE + len(NAMED_UNITS)
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterSpan:
+class RegisterSpan(Struct, frozen=True):
     """`count` consecutive 32-bit registers of one file, from `first` on.
 
     `base_unit` is the unit of the first register, `mask` the span as a set of units: asked for so often that they are
-    worked out once.
+    worked out once, whatever is given for them.
     """
 
     file: RegisterFile
     first: int
     count: int = 1
-    base_unit: int = field(init=False, repr=False, compare=False)
-    mask: int = field(init=False, repr=False, compare=False)
+    base_unit: int = 0
+    mask: int = 0
 
     def __post_init__(self) -> None:
         base = _BASES[self.file][0] + self.first
-        object.__setattr__(self, "base_unit", base)
-        object.__setattr__(self, "mask", ((1 << self.count) - 1) << base)
+        force_setattr(self, "base_unit", base)
+        force_setattr(self, "mask", ((1 << self.count) - 1) << base)
 
     @property
     def units(self) -> range:

@@ -7,8 +7,9 @@ fixed sizes are copied, and a register count is moved to what the descriptor's g
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from asmevo.program.descriptor import KernelDescriptor
 from asmevo.program.directives import descriptor_fields

@@ -9,7 +9,9 @@ refused by the name of the tool.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.program.errors import NotAProgramError, UnreadableProgramError
 from asmevo.program.statements import SourceLine, scan_lines
@@ -70,8 +72,7 @@ _FOREIGN_TEXT = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SourceText:
+class SourceText(Struct, frozen=True):
     """`text` as read; `assembled` is the same line for line in the dialect that LLVM here takes.
 
     `processor` is what LLVM is told; `gpu` is the target's name with pinned features, `version` the code

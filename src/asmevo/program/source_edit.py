@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import overload
+
+from msgspec import Struct, field
 
 from asmevo.program.directives import descriptor_fields
 from asmevo.program.errors import WriteError
@@ -29,8 +30,7 @@ _DASH = re.compile(r"\s*- +")
 _DEFAULT_INDENT = "\t"
 
 
-@dataclass(slots=True)
-class _Lines:
+class _Lines(Struct):
     """What happens to each line (counted from 1)."""
 
     removed: set[int] = field(default_factory=set)

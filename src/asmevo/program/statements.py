@@ -8,8 +8,9 @@ repeat bodies, descriptor and metadata blocks).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 _COMMENT_OR_STRING = re.compile(
     r'"(?:\\.|[^"\\\n])*"|/\*.*?(?:\*/|\Z)|//[^\n]*|;[^\n]*|^[ \t]*\#[^\n]*', re.S | re.M
@@ -42,8 +43,7 @@ class LineKind(Enum):
     EXPANSION = "expansion"
 
 
-@dataclass(frozen=True, slots=True)
-class SourceLine:
+class SourceLine(Struct, frozen=True):
     """One line; the statement stands in columns `start` to `end` (from 0), labels and comments taken off."""
 
     kind: LineKind

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from asmevo.program.bundle import is_bundle, rebundle
 from asmevo.program.comparing import code_difference, unchanged

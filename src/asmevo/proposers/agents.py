@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from asmevo.proposers.beam import BRANCH, WIDTH, Cost, beam_search
 from asmevo.proposers.proposer import ProposerError
@@ -45,8 +46,7 @@ class AgentError(ProposerError):
     """No agent has that name; `str()` names those that there are."""
 
 
-@dataclass(frozen=True, slots=True)
-class CriticalPath:
+class CriticalPath(Struct, frozen=True):
     """What can start now with the longest way to the end; if nothing can, what can start soonest.
 
     `preferred` kinds come first among those that can start now. `order_weight`: cycles of height that one place of
@@ -66,8 +66,7 @@ class CriticalPath:
         return ready.stall, ready.kind not in self.preferred, -rank, ready.position
 
 
-@dataclass(frozen=True, slots=True)
-class MinPressure:
+class MinPressure(Struct, frozen=True):
     """The smallest change of VGPR pressure, then of SGPR pressure; latency counts only between equals."""
 
     name: str = "min_pressure"
@@ -77,8 +76,7 @@ class MinPressure:
         return min(choice.ready, key=lambda r: (r.vgpr_delta, r.sgpr_delta, r.stall, -r.height, r.position)).position
 
 
-@dataclass(frozen=True, slots=True)
-class MaxLatency:
+class MaxLatency(Struct, frozen=True):
     """The longest own latency, startable or not."""
 
     name: str = "max_latency"
@@ -88,35 +86,33 @@ class MaxLatency:
         return min(choice.ready, key=lambda r: (-r.latency, r.stall, -r.height, r.position)).position
 
 
-@dataclass(slots=True)
 class RandomAgent:
     """Any candidate, each as likely. An agent of the same seed answers the same sequence of choices the same way."""
 
-    seed: int = 0
-    name: str = "random"
-    _rng: random.Random = field(init=False, repr=False)
+    name = "random"
 
-    def __post_init__(self) -> None:
-        self._rng = random.Random(self.seed)
+    def __init__(self, seed: int = 0) -> None:
+        self._rng = random.Random(seed)
 
     def pick(self, choice: Choice) -> int:
         """See Agent."""
         return self._rng.choice(choice.ready).position
 
 
-@dataclass(slots=True)
 class ModelGuided:
     """Follows the best order that a beam search finds; plans anew where somebody else decided differently before.
 
     `cost` judges whole orders of a region; without it the bound of the search does.
     """
 
-    cost: Cost | None = None
-    width: int = WIDTH
-    branch: int = BRANCH
-    name: str = "model_guided"
-    _region: Region | None = field(default=None, init=False, repr=False)
-    _plan: Sequence[int] = field(default=(), init=False, repr=False)
+    name = "model_guided"
+
+    def __init__(self, cost: Cost | None = None, width: int = WIDTH, branch: int = BRANCH) -> None:
+        self.cost = cost
+        self.width = width
+        self.branch = branch
+        self._region: Region | None = None
+        self._plan: Sequence[int] = ()
 
     def pick(self, choice: Choice) -> int:
         """See Agent."""

@@ -18,8 +18,9 @@ are: without renaming, write-after-read edges bound what can move.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from asmevo.analysis.dependence import Dependence, DependenceGraph, Edge, Marks
 from asmevo.analysis.hazards import wait_states_between
@@ -41,8 +42,7 @@ _KIND_OF_PORT = {
 _VECTOR, _SCALAR = VGPR_MASK | AGPR_MASK, SGPR_MASK | VCC_MASK
 
 
-@dataclass(frozen=True)
-class BlockRegion:
+class BlockRegion(Struct, frozen=True, dict=True):
     """A block between its own order and a region's; made once for a `Placement`, used for many orders."""
 
     placement: Placement

@@ -20,8 +20,10 @@ adds to a sum where it is; every other result needs registers of its own (see `r
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate
+
+from msgspec.structs import replace
 
 from asmevo.proposers.scheduling import LOADS, Agent, Choice, Kind, Node, Ready, Region
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from asmevo.proposers.compaction import Compaction
 from asmevo.proposers.copies import CopyRemoval
@@ -20,8 +21,7 @@ from asmevo.proposers.waits import WaitRelaxer
 from asmevo.prover import FloatPolicy
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltIn:
+class BuiltIn(Struct, frozen=True):
     """`make` builds it for a floating-point policy. `summary` is for people.
 
     One that is `varied` has other ideas each time it is asked about the same version. One that is a `move` has single

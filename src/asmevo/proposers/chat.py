@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Message:
+
+class Message(Struct, frozen=True):
     """One turn of a conversation."""
 
     role: Literal["system", "user", "assistant"]
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ChatLimits:
+class ChatLimits(Struct, frozen=True):
     """For one answer: `seconds` with all tries, `answer_bytes` of what comes back, `tokens` asked for, `tries`."""
 
     seconds: float = 60.0

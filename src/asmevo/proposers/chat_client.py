@@ -15,10 +15,10 @@ import ipaddress
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+from msgspec import Struct, field
 from pydantic import BaseModel, ValidationError
 
 from asmevo.proposers.chat import ChatLimits, Message
@@ -45,19 +45,17 @@ class _Completion(BaseModel):
     choices: list[_Choice]
 
 
-@dataclass(frozen=True, slots=True)
-class _Reply:
+class _Reply(Struct, frozen=True):
     status: int
     data: bytes
 
 
-@dataclass(slots=True)
-class ChatClient:
+class ChatClient(Struct):
     """One model at one endpoint. `url` is the base (`https://host/v1`) or the whole address."""
 
     url: str
     model: str
-    key: str | None = field(default=None, repr=False)
+    key: str | None = None
     limits: ChatLimits = field(default_factory=ChatLimits)
     _forces: bool = True
 

@@ -16,8 +16,9 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import TracebackType
+
+from msgspec import Struct
 
 from asmevo.proposers.proposer import ProposerError
 
@@ -26,8 +27,7 @@ _CHUNK_BYTES = 1 << 16
 _LAST_WORDS_BYTES = 400
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """`seconds` for the whole conversation, the time that the gates take not counted; sizes in bytes."""
 
     seconds: float = 10.0

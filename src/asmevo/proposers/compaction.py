@@ -19,7 +19,8 @@ code names fewer registers than its descriptor gives is only resized. All of it 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from asmevo.analysis.occupancy import occupancy
 from asmevo.analysis.pressure import register_use

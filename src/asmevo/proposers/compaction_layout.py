@@ -10,7 +10,9 @@ replaces a source where it is (a sum) is in one bundle with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.analysis.live_ranges import LiveRange, Webs
 from asmevo.program.errors import EditError
@@ -31,8 +33,7 @@ Board = dict[int, int]
 """The moments in which each unit is taken."""
 
 
-@dataclass(slots=True, eq=False)
-class Bundle:
+class Bundle(Struct, eq=False):
     """Webs that keep their distances. `taken`: (distance, moments) of each register; units count from the file's 0."""
 
     base: int

@@ -13,16 +13,17 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Block, Kernel
 from asmevo.proposers.versions import asked_registers
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(Struct, frozen=True):
     """Places `start` to `stop` (not included) of a block of the original, and what stands there instead."""
 
     block: int
@@ -44,8 +45,7 @@ def stretches(original: Kernel, version: Kernel) -> tuple[Stretch, ...]:
     return tuple(each for old, new in pairs if old is not new for each in _stretches(old, new))
 
 
-@dataclass(frozen=True, slots=True)
-class _Gap:
+class _Gap(Struct, frozen=True):
     """What lies between two neighbouring instructions that stay: places `old` of the original, `new` of the version."""
 
     old: range

@@ -16,7 +16,9 @@ registers. (`compaction` shortens what they occupy.)
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.analysis.live_ranges import LiveRange
 from asmevo.program.copying import copies, is_copy
@@ -32,8 +34,7 @@ from asmevo.proposers.proposer import Facts
 _ONE_BY_ONE = 24
 
 
-@dataclass(frozen=True, slots=True)
-class _Copy:
+class _Copy(Struct, frozen=True):
     """An instruction (by id) that copies; `into` and `source` are the ranges of its first register."""
 
     id: int

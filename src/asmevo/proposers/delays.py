@@ -13,7 +13,8 @@ few places later. Limits and encodings: the target's `delay_alu` facts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.registers import units_of
@@ -24,16 +25,14 @@ _LATENCY_CLASS = {_VALU: "valu", _TRANS: "trans", _SALU: "salu"}
 _SKIP_WORDS = ("SAME", "NEXT", "SKIP_1", "SKIP_2", "SKIP_3", "SKIP_4")
 
 
-@dataclass(frozen=True, slots=True)
-class Delay:
+class Delay(Struct, frozen=True):
     """A hint to stand before the instruction at `place`; `words` are at most two ids."""
 
     place: int
     words: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Producer:
+class _Producer(Struct, frozen=True):
     """An ALU result: its kind, its number among those of its kind and among vector ones, and when it is there."""
 
     kind: str

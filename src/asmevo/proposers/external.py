@@ -10,8 +10,9 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Generator
-from dataclasses import dataclass, field
 from importlib.metadata import entry_points
+
+from msgspec import Struct, field
 
 from asmevo.program.edit import EditScript
 from asmevo.proposers.child import Child, Limits
@@ -21,8 +22,7 @@ from asmevo.proposers.proposer import Facts, ProposerError
 GROUP = "asmevo.proposers"
 
 
-@dataclass(frozen=True, slots=True)
-class ExternalProposer:
+class ExternalProposer(Struct, frozen=True):
     """`command` with its arguments; `name` is for the ledger."""
 
     name: str

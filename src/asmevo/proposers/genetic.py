@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from asmevo.program.edit import EditScript, script_between
 from asmevo.program.kernel import Kernel
@@ -33,15 +34,13 @@ _PATIENCE = 60  # children of an island without a gain before it starts again
 _FRUITLESS = 64  # draws in a row that made no new child before the search ends
 
 
-@dataclass(frozen=True, slots=True)
-class _Child:
+class _Child(Struct, frozen=True):
     kernel: Kernel
     origin: str
     tell: Callable[[bool], None]
 
 
-@dataclass(slots=True)
-class _Island:
+class _Island(Struct):
     archive: Archive = field(default_factory=Archive)
     children: int = 0
     idle: int = 0

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from asmevo.analysis.events import effect_of
 from asmevo.analysis.occupancy import occupancy
@@ -47,16 +48,14 @@ def _kind(mnemonic: str) -> str:
     return "scalar" if mnemonic.startswith("s_") else "memory"
 
 
-@dataclass(frozen=True, slots=True)
-class Elite:
+class Elite(Struct, frozen=True):
     """The best version of one behaviour; `cost` as a share of the original's cycles."""
 
     cost: float
     kernel: Kernel
 
 
-@dataclass(slots=True)
-class Archive:
+class Archive(Struct):
     """Elites by behaviour."""
 
     elites: dict[Behaviour, Elite] = field(default_factory=dict)

@@ -11,7 +11,9 @@ from __future__ import annotations
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from asmevo.program.edit import EditScript, apply_script, script_between
 from asmevo.program.errors import EditError
@@ -62,16 +64,14 @@ def _unranked(kernel: Kernel) -> float:
     return 1.0
 
 
-@dataclass(slots=True)
-class _Stream:
+class _Stream(Struct):
     """A proposer at work on one version; `answer` is what it is to be told next."""
 
     scripts: Scripts
     answer: bool | None = None
 
 
-@dataclass(slots=True)
-class Mutations:
+class Mutations(Struct):
     """`facts` are those of the kernel that the search is about; `sources` the proposers whose ideas are moves."""
 
     facts: Facts

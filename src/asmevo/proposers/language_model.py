@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from asmevo.program.edit import EditScript, apply_script
 from asmevo.program.errors import EditError
@@ -24,8 +25,7 @@ _REMEMBERED_CHARACTERS = 16_000
 _SYSTEM = "You answer with one JSON object and nothing else."
 
 
-@dataclass(frozen=True, slots=True)
-class ModelLimits:
+class ModelLimits(Struct, frozen=True):
     """`rounds` of a conversation about one of at most `windows` windows, `ideas` heard in a round."""
 
     windows: int = 2
@@ -33,8 +33,7 @@ class ModelLimits:
     ideas: int = 8
 
 
-@dataclass(slots=True)
-class _Clock:
+class _Clock(Struct):
     """A model's own time; runs while it is entered."""
 
     left: float
@@ -54,8 +53,7 @@ class _Clock:
         self._since = None
 
 
-@dataclass(frozen=True, slots=True)
-class LanguageModel:
+class LanguageModel(Struct, frozen=True):
     """See the module. `seconds` bound the model's own time in all; the time that the gates take is not counted."""
 
     model: ChatModel

@@ -10,9 +10,10 @@ from __future__ import annotations
 import importlib.util
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from asmevo.proposers.chat import ChatLimits, Message
 from asmevo.proposers.proposer import ProposerError
@@ -24,14 +25,13 @@ EXTRA = "pip install 'asm-evo-skill[local-model]'"
 _SHOWN_CHARACTERS = 160
 
 
-@dataclass(slots=True)
-class LocalModel:
+class LocalModel(Struct):
     """A model in memory; made by `load_local_model`."""
 
     name: str
     limits: ChatLimits
-    _model: Any = field(repr=False)
-    _tokenizer: Any = field(repr=False)
+    _model: Any
+    _tokenizer: Any
 
     def answer(
         self, messages: Sequence[Message], schema: dict[str, Any], seed: int, out_of_time: Callable[[], bool]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from asmevo.proposers.scheduling import Region
 
@@ -18,8 +19,7 @@ Order = Sequence[int]
 """All positions of a region, each once."""
 
 
-@dataclass(frozen=True)
-class Orders:
+class Orders(Struct, frozen=True, dict=True):
     """Steps for one region. `fixed` are positions that stay at their end of the block (its terminator)."""
 
     region: Region

@@ -14,7 +14,8 @@ best so far by that has to be better by `facts.cost`, too, to be offered. What a
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from asmevo.gates.timing import Prediction, wave_counts
 from asmevo.program.edit import EditScript, script_between
@@ -55,8 +56,7 @@ class WindowCost:
         return Prediction((), (lone, *(each.predict(version) / each.cycles for each in self._others))).cost
 
 
-@dataclass(slots=True)
-class _Climb:
+class _Climb(Struct):
     """The search in one block: where it stands (`here`), and the best so far."""
 
     facts: Facts

@@ -12,8 +12,10 @@ Operand orders: the sources of a floating-point operation are not exchanged, sin
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.analysis.dependence import Dependence, DependenceGraph, Edge, Marks
 from asmevo.analysis.liveness import Liveness
@@ -50,8 +52,7 @@ class _Order(Enum):
     CHAINS = "long chains, but what would wait"
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
+class _Way(Struct, frozen=True):
     """`matching`: a maximum matching, else the nearest first; `order`: what stands first where there is a choice."""
 
     window: int
@@ -113,8 +114,7 @@ class DualIssue:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
+class _Made(Struct, frozen=True):
     """The kernel's blocks with one paired anew, and what the model says they cost."""
 
     blocks: tuple[Block, ...]
@@ -150,8 +150,7 @@ def _gain(kernel: Kernel, blocks: Iterable[Block]) -> str:
     return f"{after} pairs instead of {before}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
+class _Plan(Struct, frozen=True):
     """Pairs that can be made at once, the order, and registers for it."""
 
     pairs: list[Pair]

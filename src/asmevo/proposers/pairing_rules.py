@@ -13,7 +13,8 @@ differ in parity, which is stricter than the banks.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from asmevo.analysis.live_ranges import LiveRange
 from asmevo.program.dual_halves import DualHalf, dual_name, half_text, halves_of
@@ -29,8 +30,7 @@ _SELECT, _SELECT_MASK = "v_dual_cndmask_b32", "vcc_lo"
 """A half selects by VCC only."""
 
 
-@dataclass(frozen=True, slots=True)
-class Half:
+class Half(Struct, frozen=True):
     """An instruction that can be half of a dual one. `sources` are the operand places of src0 and src1.
 
     `scalars` are SGPRs and named registers that it reads, VCC included; `literals` constants that are not inline.
@@ -50,8 +50,7 @@ class Half:
         return self.name == "v_dual_mov_b32"
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """Two halves that fit, with what their registers must keep."""
 
     first: Half

@@ -19,8 +19,10 @@ which may not be mapped, and the equivalence gate says so. Loops of one block wi
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass, replace
 from functools import cached_property
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.analysis.dependence import DependenceGraph
 from asmevo.analysis.memory import MemoryKind, memory_effect
@@ -40,8 +42,7 @@ _SMALLEST_HEAD = 2
 _LOOPS_TRIED = 3
 
 
-@dataclass(frozen=True)
-class Rotation:
+class Rotation(Struct, frozen=True, dict=True):
     """One loop of one block, its way in, and what may go over its back edge."""
 
     facts: Facts

@@ -22,8 +22,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
+
+from msgspec.structs import replace
 
 from asmevo.analysis.dependence import clause_length
 from asmevo.analysis.events import effect_of, union

@@ -12,7 +12,8 @@ The result names as many registers as before, but needs fewer at once; `compacti
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from asmevo.analysis.liveness import Liveness
 from asmevo.program.kernel import Block, Kernel

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from string import Template
+
+from msgspec import Struct
 
 from asmevo.analysis.dependence import Dependence, DependenceGraph, Marks
 from asmevo.analysis.occupancy import occupancy
@@ -37,8 +38,7 @@ _MOST_LINES = 96
 _LARGEST_WINDOW = 32
 
 
-@dataclass(frozen=True, slots=True)
-class PromptTemplate:
+class PromptTemplate(Struct, frozen=True):
     """A template that has been checked; `origin` is its file's name, or `built-in`."""
 
     text: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from asmevo.analysis.control_flow import ControlFlow
 from asmevo.analysis.liveness import Liveness
@@ -24,8 +25,7 @@ class ProposerError(Exception):
     """A proposer had to be given up; `str()` says how it failed, without its name."""
 
 
-@dataclass
-class Facts:
+class Facts(Struct, dict=True):
     """A kernel with the analyses that proposers share; each is made when it is first asked for.
 
     `cost` is the cycle model's opinion of a version as a share of the original's cycles. It guides, it

@@ -12,7 +12,7 @@ AGPRs are 124 VGPRs in granules of 8, and asking for 128 and 4 would cost a step
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from asmevo.analysis.occupancy import occupancy
 from asmevo.analysis.pressure import register_use

@@ -14,7 +14,9 @@ A copy is made in the register that held the value: from the reader on that is f
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.analysis.control_flow import ControlFlow
 from asmevo.analysis.live_ranges import LiveRange, Webs
@@ -30,8 +32,7 @@ _NOT_CHEAP = frozenset({"may_load", "may_store", "vopd", "trans", "mai", "dpp", 
 _NAMED = VGPR_MASK | SGPR_MASK | EXEC_MASK | MODE_MASK
 
 
-@dataclass(frozen=True, slots=True)
-class Remade:
+class Remade(Struct, frozen=True):
     """A value that may be made again: the place that makes it, and the first reader in each other block that reads it.
 
     `stays`: its own block reads it, too.

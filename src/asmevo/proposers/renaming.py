@@ -17,7 +17,8 @@ all blocks together.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from asmevo.program.edit import EditScript, script_between
 from asmevo.program.kernel import Block
@@ -38,8 +39,7 @@ AGENTS = ("default", "steady", "pref_load", "max_latency")
 """Who orders the blocks, by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
+class _Made(Struct, frozen=True):
     """The kernel's blocks with one renamed, what the model says they cost, and in which way."""
 
     blocks: tuple[Block, ...]

@@ -18,7 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from asmevo.analysis.live_ranges import BlockRanges, LiveRange
 from asmevo.analysis.liveness import LiveState
@@ -40,8 +42,7 @@ Slot = tuple[int, ...]
 """Places of the instructions that issue together."""
 
 
-@dataclass(slots=True, eq=False)
-class Bundle:
+class Bundle(Struct, eq=False):
     """Local ranges that keep their distances: unit of a member = `base` + its distance. `below` bounds the units."""
 
     base: int
@@ -55,8 +56,7 @@ class Bundle:
         return member.unit - self.base
 
 
-@dataclass(frozen=True, slots=True)
-class Apart:
+class Apart(Struct, frozen=True):
     """Two ranges whose registers must differ in the bits of `mask`.
 
     `pair` are the halves for which; one place twice is an instruction that is dual already and stays so.
@@ -68,8 +68,7 @@ class Apart:
     pair: Slot
 
 
-@dataclass(slots=True)
-class Dealt:
+class Dealt(Struct):
     """Registers found: the new base of each bundle by id; pairs given up for them; or what stood in the way."""
 
     bases: dict[int, int] = field(default_factory=dict)

@@ -23,10 +23,12 @@ them apart. Its unit is the dword (of a lane for VGPRs, accumulation registers i
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 Register = TypeVar("Register", bound=Hashable)
 
@@ -51,16 +53,14 @@ LOADS = frozenset({Kind.LOAD, Kind.SCALAR_LOAD, Kind.LDS_LOAD})
 """What brings data in from memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(Struct, frozen=True):
     """What one write makes: dwords in vector and in scalar registers."""
 
     vgprs: int = 0
     sgprs: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """One thing to place. Cycles; `reads` and `writes` are values of the region, by number.
 
     `latency` until the result is there, `issue` until the next node may issue, `busy` for which `unit` is held. `holds`
@@ -88,8 +88,7 @@ class Link(NamedTuple):
     cycles: int = 0
 
 
-@dataclass(frozen=True)
-class Region:
+class Region(Struct, frozen=True, dict=True):
     """A problem; `name` is for logs. `live_in` and `live_out` are values by number."""
 
     name: str
@@ -141,8 +140,7 @@ class Region:
         return all(place[link.before] < place[link.after] for link in self.links)
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(Struct, frozen=True):
     """The facts of one candidate at one decision.
 
     `stall`: cycles that it would wait if it came next. `height`: cycles of the longest way from its start to the end of
@@ -171,8 +169,7 @@ class Ready:
         return self.sgpr_writes - self.sgpr_last_reads
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """One decision: what is placed already, the clock and the pressure there, and who may come next (by position)."""
 
     region: Region
@@ -326,8 +323,7 @@ def list_schedule(region: Region, agent: Agent, log: list[tuple[Choice, int]] | 
     return tuple(row.order)
 
 
-@dataclass(frozen=True, slots=True)
-class Numbered:
+class Numbered(Struct, frozen=True):
     """Reads and writes of each node as values, and what a Region needs beside them."""
 
     accesses: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]

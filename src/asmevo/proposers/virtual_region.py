@@ -8,7 +8,6 @@ than the values alive at once, as wide operands need neighbours. `vgprs` is what
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
@@ -28,8 +27,7 @@ from asmevo.timing.register_file import register_file_facts
 _NOBODY = -1
 
 
-@dataclass(frozen=True)
-class VirtualRegion(BlockRegion):
+class VirtualRegion(BlockRegion, frozen=True, dict=True):
     """`rules` are what the registers dealt out should keep; see the module."""
 
     block: RenamedBlock

@@ -14,7 +14,8 @@ Then the analysis runs again, since a wait in one block helps those behind it. T
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from asmevo.analysis.control_flow import Loop
 from asmevo.analysis.events import effect_of

@@ -17,8 +17,9 @@ analysis says what is needed (`wait_requirements`), the hazard analysis what a n
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from itertools import islice, pairwise
+
+from msgspec import Struct
 
 from asmevo.analysis.events import effect_of
 from asmevo.analysis.hazards import nop_slack
@@ -36,8 +37,7 @@ _WAITS_SPREAD = 24
 AnyEdit = Delete | Insert | Move | Replace
 
 
-@dataclass(frozen=True, slots=True)
-class _Wait:
+class _Wait(Struct, frozen=True):
     """One wait instruction with what is needed of each of its counters."""
 
     instruction: Instruction

@@ -7,9 +7,8 @@ speaks of every memory, so any content is a fair one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from asmevo.emulator.wave import Lanes, Reach
@@ -34,8 +33,7 @@ def drawn_words(random: np.random.Generator, count: int) -> NDArray[np.uint32]:
     return words
 
 
-@dataclass(slots=True)
-class Pages:
+class Pages(Struct):
     """One address space. `written` maps an address to its last byte and the number of the store that wrote it."""
 
     seed: tuple[int, ...]
@@ -74,7 +72,6 @@ class Pages:
             self.written[(address + offset) & _ADDRESS] = (byte, store)
 
 
-@dataclass(slots=True)
 class Boundless(Reach):
     """Everything a wave can reach, without bounds; `now` is the place of the instruction that runs."""
 

@@ -23,7 +23,8 @@ Refused: code from which control leaves for places not seen, and registers that 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from asmevo.analysis.control_flow import ControlFlow, Exit
 from asmevo.analysis.liveness import Liveness
@@ -38,8 +39,7 @@ _ALWAYS = EXEC_MASK | MODE_MASK
 _SEEN = (None, Exit.ENDS)
 
 
-@dataclass(slots=True)
-class _Point:
+class _Point(Struct):
     """The start of a block: the class of each item, by number; None until control arrives."""
 
     classes: dict[Item, int] | None = None

@@ -20,16 +20,16 @@ Everything else counts as possibly the same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd
+
+from msgspec import Struct
 
 from asmevo.prover.normalise import Builder
 from asmevo.prover.numbers import is_const, lowest_run, ones, signed
 from asmevo.prover.terms import Term
 
 
-@dataclass(frozen=True, slots=True)
-class _Split:
+class _Split(Struct, frozen=True):
     """An address: `uniform`, and a varying part from `least` to `most` bytes that is a multiple of `step` (0: none)."""
 
     uniform: Term

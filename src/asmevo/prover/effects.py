@@ -26,7 +26,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from asmevo.analysis.memory import LDS, SCRATCH
 from asmevo.program.instruction import Instruction
@@ -37,8 +38,7 @@ from asmevo.prover.version import UndecidedError
 _PLACING = frozenset({"offset", "offset0", "offset1"})
 
 
-@dataclass(slots=True)
-class MemoryComparison:
+class MemoryComparison(Struct):
     """One comparison of what two stretches did since they started together."""
 
     equality: Equality

@@ -19,8 +19,9 @@ instruction that has no meaning here. The theorem assumes that each value is rea
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from asmevo.analysis.liveness import Liveness
 from asmevo.program.instruction import Instruction
@@ -42,8 +43,7 @@ class Answer(Enum):
     UNDECIDED = "undecided"
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(Struct, frozen=True):
     """The answer, in one sentence why, the blocks that had to be run, and the instructions to blame.
 
     `only_registers`: effects and decisions are equal, what differs is a register that may be read later.

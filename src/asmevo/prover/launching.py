@@ -6,7 +6,7 @@ bytes of result buffers count, in trials that both versions end.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from asmevo.emulator import LaunchManifest, Outcome, Witness, standard_trials
 from asmevo.program.kernel import Kernel

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from asmevo.prover.numbers import KnownZeros, ones
 from asmevo.prover.terms import Term
 
 
-@dataclass(slots=True)
-class Linear:
+class Linear(Struct):
     """constant + sum of factor * term; `atoms` are (factor, term) by the term's id, none of them a sum itself."""
 
     constant: int = 0

@@ -25,7 +25,8 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from asmevo.analysis.memory import GLOBAL, SCALAR, SPACES
 from asmevo.program.instruction import Instruction
@@ -49,8 +50,7 @@ _MOST_FORKS_ALONE = 3  # in a row, by either version
 _SEEDS = (1, 2, 3)
 
 
-@dataclass(frozen=True, slots=True)
-class ProductResult:
+class ProductResult(Struct, frozen=True):
     """Whether everything matched; if not, the reason and the instructions to blame. `models` refute equalities."""
 
     proved: bool
@@ -61,34 +61,28 @@ class ProductResult:
     questions: int = 0
 
 
-@dataclass(slots=True)
 class Product:
     """One comparison of two kernels."""
 
-    before: Kernel
-    after: Kernel
-    policy: FloatPolicy = FloatPolicy.EXACT
-    limits: SolverLimits = field(default_factory=SolverLimits)
-    build: Builder = field(init=False)
-    budget: Budget = field(init=False)
-    equality: Equality = field(init=False)
-    relations: Relations = field(init=False)
-    known_bits: dict[int, int] = field(init=False)
-    versions: tuple[Version, Version] = field(init=False)
-    cuts: dict[tuple[int, int], Cut] = field(default_factory=dict)
-    waiting: deque[Cut] = field(default_factory=deque)
-    rounds: dict[int, int] = field(default_factory=dict)
-    pace: Pace = Pace.DECISIONS
-
-    def __post_init__(self) -> None:
-        self.build = Builder(Terms(), self.before.wave_size)
-        self.budget = Budget(self.limits)
+    def __init__(
+        self,
+        before: Kernel,
+        after: Kernel,
+        policy: FloatPolicy = FloatPolicy.EXACT,
+        limits: SolverLimits = SolverLimits(),  # noqa: B008 (frozen)
+    ) -> None:
+        self.before = before
+        self.after = after
+        self.build = Builder(Terms(), before.wave_size)
+        self.limits = limits
+        self.budget = Budget(limits)
         self.equality = Equality(self.build, self.budget)
         self.relations = Relations(self.build)
-        self.known_bits = work_item_bits(self.before, self.after)
-        self.versions = (
-            Version(self.before, self.build, self.policy), Version(self.after, self.build, self.policy)
-        )  # fmt: skip
+        self.known_bits = work_item_bits(before, after)
+        self.versions = (Version(before, self.build, policy), Version(after, self.build, policy))
+        self.cuts: dict[tuple[int, int], Cut] = {}
+        self.waiting: deque[Cut] = deque()
+        self.rounds: dict[int, int] = {}
 
     def compare(self) -> ProductResult:
         """Matches the two kernels from their entries on."""

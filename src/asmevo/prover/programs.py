@@ -8,7 +8,8 @@ what they mean); otherwise nothing is proved of that kernel.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.emulator import LaunchManifest
 from asmevo.program.codeobject import CodeObject
@@ -25,8 +26,7 @@ _DATA = ("SHT_PROGBITS", "SHT_NOBITS")
 _OF_THE_DEBUGGER = (".eh_frame", ".note")
 
 
-@dataclass(frozen=True, slots=True)
-class NamedProof:
+class NamedProof(Struct, frozen=True):
     """What was found about one kernel or function."""
 
     kernel: str

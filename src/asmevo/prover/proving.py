@@ -14,9 +14,10 @@ that neither proved nor refuted is undecided, with the reason of the last step t
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct
 
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Kernel
@@ -42,8 +43,7 @@ class Outcome(Enum):
     UNDECIDED = "undecided"
 
 
-@dataclass(frozen=True, slots=True)
-class ProofLimits:
+class ProofLimits(Struct, frozen=True):
     """How much is tried.
 
     `question` and `total` are the solver's seconds; `draws` states are run, for at most `replay` seconds, none at all
@@ -57,8 +57,7 @@ class ProofLimits:
     whole: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ProofResult:
+class ProofResult(Struct, frozen=True):
     """The answer; `instructions` are ids to blame, in the version before or after; `method` is the step that proved."""
 
     outcome: Outcome
@@ -86,17 +85,19 @@ class ProofResult:
         }
 
 
-@dataclass(slots=True)
 class KernelProver:
     """Proves versions of one kernel; what is known of the kernel is kept from one to the next."""
 
-    before: Kernel
-    policy: FloatPolicy = FloatPolicy.EXACT
-    limits: ProofLimits = field(default_factory=ProofLimits)
-    structure: Prover = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.structure = Prover(self.before)
+    def __init__(
+        self,
+        before: Kernel,
+        policy: FloatPolicy = FloatPolicy.EXACT,
+        limits: ProofLimits = ProofLimits(),  # noqa: B008 (frozen)
+    ) -> None:
+        self.before = before
+        self.policy = policy
+        self.limits = limits
+        self.structure = Prover(before)
 
     def prove(self, after: Kernel) -> ProofResult:
         """Compares a version with the kernel."""

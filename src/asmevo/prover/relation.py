@@ -29,7 +29,8 @@ A vector register that is live only where EXEC is on is related only there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from asmevo.analysis.liveness import LiveState
 from asmevo.program.registers import EXEC_MASK, MODE_MASK, VECTOR_MASK, units_of
@@ -50,8 +51,7 @@ _OF_A_PLACE = frozenset({AT_CUT, "unknown", "memory", "returned"})
 """Names of symbols that stand for something at one place of a run; all others are the same all through it."""
 
 
-@dataclass(slots=True)
-class Arrival:
+class Arrival(Struct):
     """Values of all items and of the memory spaces when control comes to a pair of points one way.
 
     `decided` are conditions of the wave that hold on that way.
@@ -62,8 +62,7 @@ class Arrival:
     decided: tuple[Term, ...] = ()
 
 
-@dataclass(slots=True)
-class Cut:
+class Cut(Struct):
     """A pair of program points (blocks by index): items, relation, and arrivals by (source cut, outcome)."""
 
     number: int

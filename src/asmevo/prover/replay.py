@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from asmevo.emulator.arguments import Apertures
 from asmevo.emulator.launch import initial_mode
@@ -45,8 +45,7 @@ _WORK_ITEM_REGISTERS = 3
 _SHOWN = 12  # registers and words of a counterexample that are listed
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """Inputs of a run; what is not named is drawn from the seed. `memory`: (address, bytes) of global memory."""
 
     seed: int
@@ -56,8 +55,7 @@ class Start:
     lds: tuple[tuple[int, bytes], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Counterexample:
+class Counterexample(Struct, frozen=True):
     """Inputs on which the two versions differ, and how. `instructions` are ids in the version before, then after.
 
     `launch` names the data of a whole launch (see `launching`); registers and EXEC are then the launch's own.

@@ -20,7 +20,8 @@ points, so one version ends if and only if the other one does.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from asmevo.prover.effects import MemoryComparison
 from asmevo.prover.solver import Equality
@@ -33,16 +34,14 @@ _MOST_FORKS = 5  # decisions that one version makes by itself, one after the oth
 _MOST_WAITS = 5  # starts of loops that a version passes meanwhile
 
 
-@dataclass(slots=True)
-class Stretch:
+class Stretch(Struct):
     """What one version did between a pair of points and its next decision."""
 
     state: State
     decision: Decision
 
 
-@dataclass(frozen=True, slots=True)
-class Meeting:
+class Meeting(Struct, frozen=True):
     """Two stretches that end at places to be compared; `path` numbers the decisions that only one version made."""
 
     stretches: tuple[Stretch, Stretch]
@@ -50,8 +49,7 @@ class Meeting:
     path: int
 
 
-@dataclass(slots=True)
-class Planner:
+class Planner(Struct):
     """Finds meetings for the stretches from one pair of points."""
 
     versions: tuple[Version, Version]

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
 
 import bitwuzla
 from bitwuzla import Kind
+from msgspec import Struct, field
 
 from asmevo.prover.normalise import Builder
 from asmevo.prover.sampling import sample
@@ -43,16 +43,14 @@ _COUNTS = frozenset({"popcount", "ctlz", "cttz"})
 _BOOLEAN = frozenset({"eq", "ult", "slt"})
 
 
-@dataclass(frozen=True, slots=True)
-class SolverLimits:
+class SolverLimits(Struct, frozen=True):
     """Seconds for one question and for all questions of one proof."""
 
     question: float = 2.0
     total: float = 20.0
 
 
-@dataclass(slots=True)
-class Budget:
+class Budget(Struct):
     """What is left of a proof's time; `questions` counts those that went to the solver."""
 
     limits: SolverLimits

@@ -8,7 +8,8 @@ as many of the youngest as it allows (`analysis.events`).
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from asmevo.analysis.events import Effect as Counted
 from asmevo.analysis.memory import SPACES
@@ -26,8 +27,7 @@ class NotLiftedError(Exception):
         self.instruction = instruction
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
+class Effect(Struct, frozen=True):
     """What `instruction` does to memory; `term` has 0 bits.
 
     `turn` is its number in the stretch (all pieces of one access have the same), `settled` the last turn among those on
@@ -48,8 +48,7 @@ class Effect:
         return spaces
 
 
-@dataclass(frozen=True, slots=True)
-class LoadPiece:
+class LoadPiece(Struct, frozen=True):
     """At most four bytes of memory that are read in lanes where `condition` holds.
 
     `turn` is the last change of memory that comes before it in the stretch.
@@ -63,8 +62,7 @@ class LoadPiece:
     turn: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class WideAccess:
+class WideAccess(Struct, frozen=True):
     """An access to LDS that wants its address to be a multiple of `alignment` bytes."""
 
     address: Term
@@ -73,8 +71,7 @@ class WideAccess:
     instruction: Instruction
 
 
-@dataclass(slots=True)
-class State:
+class State(Struct):
     """Registers, memory, and what has been done since the state was made.
 
     `effects` from `run_start` on are plain stores that nothing ordered stands between or behind; `run_memory` is what

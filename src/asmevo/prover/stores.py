@@ -24,7 +24,9 @@ That other waves cannot tell the orders apart is not shown here but by `effects`
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.analysis.memory import GLOBAL, LDS, SCRATCH
 from asmevo.program.instruction import Instruction
@@ -37,8 +39,7 @@ DWORD = 4  # bytes
 _SPACES = frozenset({GLOBAL, LDS, SCRATCH})
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(Struct, frozen=True):
     """A plain store of a lane; `space` is where the address counts, `changes` what it may change."""
 
     space: str

@@ -41,7 +41,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from asmevo.analysis.dependence import renumbered_places
 from asmevo.analysis.liveness import ExecChange, exec_change, ignores_exec, reads_across_lanes
@@ -69,8 +70,7 @@ _SILENT = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class Step(Struct, frozen=True, eq=False):
     """What symbolic execution needs of one encoding, computed once.
 
     `lane_inputs` are the vector units among `inputs` that are looked at in enabled lanes only; `merges`
@@ -213,8 +213,7 @@ class Values:
         return whole
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(Struct):
     """What a run leaves: register values that changed, memory states, and who wrote what last."""
 
     registers: dict[int, int] = field(default_factory=dict)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from asmevo.analysis.control_flow import ControlFlow
 from asmevo.analysis.liveness import ALL, Liveness, LiveState
@@ -53,8 +54,7 @@ class Leaving(Enum):
     TRAPS = "traps"
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """Where a stretch ends: `goals` are blocks, the branch's goal first; `condition` says whether it is taken."""
 
     kind: Leaving

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from asmevo.gates import Level, Pipeline
 from asmevo.program import open_program, write_program
@@ -13,8 +14,7 @@ from asmevo.prover import FloatPolicy
 from asmevo.search.patch import Patch, PatchError
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(Struct, frozen=True):
     """The new file's bytes, or None when a gate refused; the verdicts either way."""
 
     data: bytes | None

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _CURIOSITY = 0.5
 _FADING = 0.5
 
 
-@dataclass(slots=True)
-class _Account:
+class _Account(Struct):
     earned: float = 0.0
     spent: float = 0.0
     turns: int = 0

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from asmevo.checks.constraints import constraints_for
 from asmevo.gates import Judgement, Pipeline, TimingGate, Verdict
@@ -32,8 +33,7 @@ _COSTS_REMEMBERED = 1 << 14
 _CLEARLY_SLOWER = 0.002  # share of the original's cycles by which a lone wave lags behind the best version's
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """A version that passed all gates, with its cost as a share of the original's cycles; `script` makes it of it."""
 
     cost: float

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from asmevo.gates.timing import MINIMUM_GAIN
 from asmevo.program.edit import EditScript
@@ -12,16 +14,14 @@ from asmevo.search.options import Tally
 from asmevo.search.tried import Tried
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """An accepted candidate: its script for the original, and its cost."""
 
     cost: float
     script: EditScript
 
 
-@dataclass(slots=True)
-class Board:
+class Board(Struct):
     """`found` are the accepted candidates by the hash of their kernel; `refused` counts by gate."""
 
     ledger: LedgerRun

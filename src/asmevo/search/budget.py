@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from asmevo.program import ProgramError
 
@@ -16,8 +17,7 @@ class BudgetError(ProgramError):
     """A text that is no budget; says what one looks like."""
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(Struct, frozen=True):
     """One of the two limits is finite: `seconds` of the clock, or `candidates` sent to the gates."""
 
     seconds: float = math.inf

@@ -12,11 +12,13 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from threading import Thread
 from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.program import ProgramError, read_program
 from asmevo.program.edit import EditScript
@@ -35,8 +37,7 @@ class ExecutorError(ProgramError):
     """An executor cannot be used here; says how it can."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(Struct, frozen=True):
     """What an island is made of, in a process that knows nothing yet."""
 
     data: bytes
@@ -48,16 +49,14 @@ class Settlement:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Epoch:
+class Epoch(Struct, frozen=True):
     """How far to go, and the versions (with costs) that others found."""
 
     budget: Budget
     immigrants: tuple[tuple[EditScript, float], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class EpochAnswer:
+class EpochAnswer(Struct, frozen=True):
     """What an island tried; `going` is False when nobody there has an idea left."""
 
     tried: tuple[Tried, ...]

@@ -8,8 +8,10 @@ input that no run made.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from asmevo.program import read_program, write_program
 from asmevo.program.candidate import Candidate
@@ -20,8 +22,7 @@ from asmevo.search.ledger import Ledger
 from asmevo.search.records import FIRST, Record, chained
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Struct, frozen=True):
     """The whole ledger looked at: how much there is, the head, and the first thing broken, if any."""
 
     records: int
@@ -34,8 +35,7 @@ class Checked:
         return asdict(self) | {"whole": self.broken is None}
 
 
-@dataclass(frozen=True, slots=True)
-class RunLine:
+class RunLine(Struct, frozen=True):
     """One run in a line; `state` is `ended` or `cut off` (or still going)."""
 
     id: str

@@ -17,7 +17,8 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from asmevo.program.edit import EditScript, script_between
 from asmevo.program.errors import EditError
@@ -41,8 +42,7 @@ _IN_VAIN = 3  # runs without gain after which a varied proposer counts as dry
 _ORIGIN_CHARACTERS = 160
 
 
-@dataclass(slots=True)
-class _Arm:
+class _Arm(Struct):
     """One proposer with what it is at; `vain` are runs, `stale` turns without gain."""
 
     built_in: BuiltIn

@@ -23,10 +23,11 @@ import itertools
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from msgspec import Struct, field
 
 from asmevo.search.artifacts import Artifacts
 from asmevo.search.records import Entry, Record, Records
@@ -38,8 +39,7 @@ _BATCH_SECONDS = 1.0
 _SHOWN_OF_A_MISFIT = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class Offered:
+class Offered(Struct, frozen=True):
     """An offer of the patch: its data, the kernel's hash, and the patched program where one could be written."""
 
     body: dict[str, Any]
@@ -84,8 +84,7 @@ class Ledger:
         return LedgerRun(self, name)
 
 
-@dataclass(slots=True)
-class LedgerRun:
+class LedgerRun(Struct):
     """One run being recorded; a context manager, so that what waits is written however the run ends."""
 
     ledger: Ledger

@@ -9,9 +9,10 @@ from __future__ import annotations
 import platform
 import random
 import time
-from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
+
+from msgspec import Struct, field
 
 from asmevo.program.edit import apply_script
 from asmevo.program.errors import WriteError
@@ -100,8 +101,7 @@ def _recorded(program: Program, kernel: Kernel, offer: PatchCandidate) -> Offere
     return Offered(offer.model_dump(mode="json", exclude={"script"}), version_hash(made), written)
 
 
-@dataclass(slots=True)
-class _Search:
+class _Search(Struct):
     """One run's state."""
 
     program: Program

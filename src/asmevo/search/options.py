@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from asmevo.analysis.windows import Window
 from asmevo.checks.constraints import Compiled
@@ -18,8 +20,7 @@ from asmevo.search.patch import Patch
 DEFAULT_BUDGET = Budget(seconds=45.0)
 
 
-@dataclass(frozen=True, slots=True)
-class SearchOptions:
+class SearchOptions(Struct, frozen=True):
     """`budget` may not be used up: a search ends when nobody has an idea left. `memory` is the cycle model's scenario.
 
     With a `launch` every offer has also run on the emulator beside the original. `constraints` are those of the
@@ -49,8 +50,7 @@ class SearchOptions:
         return frozenset(window.block for window in self.windows) or None
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(Struct, frozen=True):
     """One proposer's work in a run. `gain` is the share of the original's cycles that it took off the best version."""
 
     tried: int = 0
@@ -58,8 +58,7 @@ class Tally:
     gain: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class OptimizationRun:
+class OptimizationRun(Struct, frozen=True):
     """A finished run: the patch, how many candidates were tried and accepted on the way, and by whom."""
 
     id: str

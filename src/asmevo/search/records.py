@@ -19,9 +19,10 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from asmevo.search.artifacts import BrokenLedgerError, LedgerError
 
@@ -38,8 +39,7 @@ CREATE TABLE IF NOT EXISTS head (one INTEGER PRIMARY KEY CHECK (one = 1), number
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """What is to be recorded: `name` is unique in the ledger, `body` is JSON text."""
 
     kind: str
@@ -48,8 +48,7 @@ class Entry:
     body: str
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """A row as it is stored. `hash` is what the row claims; `chained` computes what it should be."""
 
     number: int

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from asmevo.gates.gate import Verdict
 from asmevo.program.edit import EditScript
 
 
-@dataclass(frozen=True, slots=True)
-class Tried:
+class Tried(Struct, frozen=True):
     """`script` is for the original; for what fits no kernel (`kernel_hash` None) it is the script as it came.
 
     `parent_hash` names the version that it was made from. `cost` is there for accepted ones: see gates.timing.

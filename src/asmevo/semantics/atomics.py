@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from asmevo.semantics.building import constant
 from asmevo.semantics.expression import Concat, Expr, Op, Select, Slice
@@ -30,8 +31,7 @@ NewValue = Callable[[Expr, Expr, Expr], Expr]
 """(old, data, second operand) -> new; operations with one operand get it twice."""
 
 
-@dataclass(frozen=True, slots=True)
-class Atomic:
+class Atomic(Struct, frozen=True):
     """`bits` of the memory cell, and what is written; `operands` is 2 for compare-and-swap and the like.
 
     `format` is the floating-point format it calculates in, "" for integers.

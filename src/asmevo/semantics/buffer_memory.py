@@ -13,7 +13,7 @@ Left out by name: formats (`format_x` and MTBUF), `tfe` and `lwe`, `buffer_store
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from asmevo.program.decode import DecodingContext
 from asmevo.program.instruction import Decoded
@@ -45,8 +45,7 @@ _CACHE = (
 _SOURCE = "written: MUBUF"
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
+class _Places(Struct, frozen=True):
     """Where the printed operands are; there is no data operand in front of a load to LDS."""
 
     address: int

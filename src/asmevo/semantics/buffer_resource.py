@@ -39,7 +39,7 @@ and each check is `x < limit` with a limit that all lanes share: all ones where 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from asmevo.semantics.building import constant
 from asmevo.semantics.expression import Expr, Select, Source
@@ -53,8 +53,7 @@ Field = tuple[int, int]
 """(lowest bit, bits)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """Where the fields of a resource are. `element_size` None: 4 bytes. `more_stride`: bits 14 on with ADD_TID."""
 
     base: Field = (0, 48)
@@ -185,8 +184,7 @@ class Resource:
         return op("eq", 1, self._field(self.layout.out_of_bounds), constant(2, mode))
 
 
-@dataclass(frozen=True, slots=True)
-class _Checks:
+class _Checks(Struct, frozen=True):
     """Which checks count; 1 bit each, the same for all lanes. `allowed` 0: nothing is in bounds.
 
     `whole`: the payload's last byte has to be inside, else its first.

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice, product
+
+from msgspec import Struct
 
 from asmevo.program.codeobject import CodeObject
 from asmevo.program.decode import DecodingContext, decode_code
@@ -53,8 +54,7 @@ _MEMORY = frozenset({"MUBUF", "MTBUF", "FLAT", "GLOBAL", "SCRATCH", "DS"})
 _IMAGES = frozenset({"MIMG", "VIMAGE", "VSAMPLE"})
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(Struct, frozen=True):
     """How well one mnemonic is known. `sample` is the assembly text asked about, "" when there is none.
 
     `foreign` says that other targets of the family have the instruction and this one has not.

@@ -15,29 +15,27 @@ Conditions are 1-bit values. All nodes are immutable.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 FORMATS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "fp8": 8, "bf8": 8, "bf6": 6, "fp6": 6, "fp4": 4}
 """Floating-point formats and their bits; `fp8` and `bf8` are E4M3 and E5M2 in the variant of the target."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Expr:
+class Expr(Struct, frozen=True, eq=False):
     """Base of all expressions; `bits` is the width of the value."""
 
     bits: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Const(Expr):
+class Const(Expr, frozen=True, eq=False):
     """A constant; 0 <= value < 2**bits."""
 
     value: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Source(Expr):
+class Source(Expr, frozen=True, eq=False):
     """`bits` bits of printed operand `index` from bit `low` on, raw: no neg, abs, sext or half selection applied.
 
     A register operand gives register contents of this lane (vector) or of the wave (scalar); a number its
@@ -48,8 +46,7 @@ class Source(Expr):
     low: int = 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OtherLane(Expr):
+class OtherLane(Expr, frozen=True, eq=False):
     """The same of lane `lane` (an expression; taken modulo the wave size), whether that lane is enabled or not."""
 
     index: int
@@ -57,8 +54,7 @@ class OtherLane(Expr):
     lane: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Implicit(Expr):
+class Implicit(Expr, frozen=True, eq=False):
     """A register that is not printed or has a meaning of its own.
 
     Names: exec, vcc (wave-wide masks, as wide as the wave), exec_bit, vcc_bit (this lane's bit, 1 bit), scc
@@ -69,15 +65,13 @@ class Implicit(Expr):
     name: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MaskBit(Expr):
+class MaskBit(Expr, frozen=True, eq=False):
     """This lane's bit of a printed operand that holds one bit a lane (VCC or an SGPR pair); 1 bit."""
 
     index: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Op(Expr):
+class Op(Expr, frozen=True, eq=False):
     """An operation of OPERATIONS on `args`; `format` for floating-point ones (of the operands), "" otherwise."""
 
     name: str
@@ -85,8 +79,7 @@ class Op(Expr):
     format: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Select(Expr):
+class Select(Expr, frozen=True, eq=False):
     """`then` where the 1-bit `condition` is 1, else `other`; all of one width."""
 
     condition: Expr
@@ -94,23 +87,20 @@ class Select(Expr):
     other: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Slice(Expr):
+class Slice(Expr, frozen=True, eq=False):
     """Bits low .. low+bits-1 of a value; constant place (a variable place is a shift)."""
 
     value: Expr
     low: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Concat(Expr):
+class Concat(Expr, frozen=True, eq=False):
     """Parts one behind the other, the first in the lowest bits."""
 
     parts: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Loaded(Expr):
+class Loaded(Expr, frozen=True, eq=False):
     """What memory access `access` (its place in Meaning.memory) of this lane gave back."""
 
     access: int
@@ -125,8 +115,7 @@ class Sign(Enum):
     SET = "set"
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
+class Tile(Struct, frozen=True):
     """Where the elements of a matrix (or of several, its blocks) are in the registers of a wave.
 
     `index` is the printed operand. `kind` is a name of FORMATS, or i4, u4, i8, u8, i32 for integers, or u2 for
@@ -142,8 +131,7 @@ class Tile:
     sign: tuple[Sign, Sign] = (Sign.KEEP, Sign.KEEP)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MatrixProduct(Expr):
+class MatrixProduct(Expr, frozen=True, eq=False):
     """This lane's elements of D = A * B + C, one behind the other, the first in the lowest bits.
 
     `slots[lane]` lists the (block, row, column) of D that the lane holds; `bits` is their number times the bits of
@@ -213,8 +201,7 @@ class AccessKind(Enum):
     LOAD_TO_LDS = "load_to_lds"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Access:
+class Access(Struct, frozen=True, eq=False):
     """One memory access of a lane (scope LANE) or the wave (scope WAVE).
 
     `address` in bytes: 64 bits for global, flat and scalar, 32 for LDS and scratch (a lane's own offset).
@@ -238,8 +225,7 @@ class Access:
     lds_address: Expr | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Result:
+class Result(Struct, frozen=True, eq=False):
     """One thing that is written.
 
     `target` is "operand" (printed operand `index`, `bits of value` from bit `low` on; other bits keep), "mask" (this
@@ -285,8 +271,7 @@ class Control(Enum):
     HINT = "hint"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Meaning:
+class Meaning(Struct, frozen=True, eq=False):
     """All that an instruction does. Every expression is evaluated on the state before the instruction.
 
     `source` says where it comes from ("pseudocode RDNA3 V_ADD_F32", "written: MFMA", ...).

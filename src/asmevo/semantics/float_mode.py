@@ -11,7 +11,7 @@ exponent range it has. The 8-, 6- and 4-bit formats keep denormals and round to 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from asmevo.semantics import softfloat
 from asmevo.semantics.softfloat import Environment, Format, Rounding
@@ -39,8 +39,7 @@ _FNUZ_TARGETS = frozenset({"gfx940", "gfx941", "gfx942"})
 _KEEP_INPUTS, _KEEP_OUTPUTS = 1, 2
 
 
-@dataclass(frozen=True, slots=True)
-class FloatMode:
+class FloatMode(Struct, frozen=True):
     """MODE's floating-point fields; hashable, so that compiled code can be kept by mode.
 
     `denormals_*` are the two-bit FP_DENORM fields (3 keeps all). `fnuz` chooses gfx940's 8-bit formats instead of

@@ -18,9 +18,10 @@ before the instruction).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf, nan, pi
 from typing import Protocol
+
+from msgspec import Struct
 
 from asmevo.semantics import building as build
 from asmevo.semantics import functions
@@ -70,8 +71,7 @@ Library = Callable[[str], "s.Block | None"]
 """The text of an instruction that another one calls as a function, by its name in lower case."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """A destination while the text runs. `assigned` has a 1 for every bit that was written.
 
     `in_place` says that the text itself named the bits of the register (`VGPR[laneId][VDST.u32][31 : 16]`), so
@@ -112,8 +112,7 @@ def lane_key(name: str) -> str:
     return f"{name}[lane]"
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """A target of an assignment: `bits` of `name` from `low` on (all of it when `bits` is None), seen as `type`."""
 
     name: str

@@ -37,8 +37,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from asmevo.program.decode import DecodingContext
 from asmevo.program.instruction import Decoded
@@ -77,8 +78,7 @@ def kind_bits(kind: str) -> int:
 # --- layouts ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
+class _Shape(Struct, frozen=True):
     """One product: sizes, independent blocks, and elements along K that a lane holds of A and B."""
 
     rows: int
@@ -148,8 +148,7 @@ def _wmma12_slots(wave: int) -> Slots:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Wmma12:
+class _Wmma12(Struct, frozen=True):
     """How gfx12 deals the depth of an input to groups of 16 lanes. `narrow`: only the first 32 lanes have any."""
 
     bits: int

@@ -14,12 +14,12 @@ All operands are read before the result is written, so the result may be the reg
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from typing import Any
 
 from llvmlite import ir
+from msgspec import Struct
 
 from asmevo.semantics import float_lowering
 from asmevo.semantics.expression import FORMATS, MatrixProduct, Sign, Tile
@@ -38,8 +38,7 @@ def _number(value: int) -> Any:
     return ir.Constant(_I64, value)
 
 
-@dataclass
-class _Dense:
+class _Dense(Struct):
     """A matrix on the stack; `width` bits an element, `count` elements."""
 
     memory: Any

@@ -13,8 +13,9 @@ together: all expressions look at the state before the instruction, so both read
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import cache
+
+from msgspec.structs import replace
 
 from asmevo.program.decode import DecodingContext
 from asmevo.program.instruction import Decoded, Operand
@@ -106,7 +107,7 @@ def names_in(node: object) -> Iterator[str]:
     if isinstance(node, s.Name):
         yield node.text
     if isinstance(node, s.Syntax):
-        for field in node.__dataclass_fields__:
+        for field in node.__struct_fields__:
             yield from names_in(getattr(node, field))
     elif isinstance(node, tuple):
         for each in node:

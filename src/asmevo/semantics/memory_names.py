@@ -7,14 +7,13 @@ instruction tables.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 HALF_BITS = 16
 DWORD_BITS = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Width:
+class Width(Struct, frozen=True):
     """What one lane moves.
 
     `size` in bytes. A load narrower than its place in the register is extended, by its sign where `signed`.

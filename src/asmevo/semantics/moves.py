@@ -12,7 +12,8 @@ Poison is the emulator's matter: an access outside every buffer has a meaning he
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from asmevo.program.instruction import Decoded
 from asmevo.semantics.atomics import Atomic
@@ -59,8 +60,7 @@ def modifier_number(decoded: Decoded, name: str) -> int:
     return int(value, 0) if value else 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Piece:
+class Piece(Struct, frozen=True, eq=False):
     """One access: bytes `start` .. start+size-1 of what the lane moves. Units: bytes."""
 
     start: int

@@ -8,10 +8,11 @@ the same there; exceptions are renamed or written.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from asmevo.semantics.parsing import entries
 from asmevo.target import data_files
@@ -22,8 +23,7 @@ _ENTRY_FORM = re.compile(r"_e(32|64)$")
 _DUAL = "v_dual_"
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     """A pseudocode text, and where it is from in words.
 
     `same` says of a text of this project that it computes what AMD's own does.

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from asmevo.program.decode import DecodingContext
 from asmevo.program.instruction import Decoded
@@ -70,8 +71,7 @@ def _lane_meaning(decoded: Decoded, *results: Result, exactness: Exactness = Exa
 Formula = Callable[..., Expr]
 
 
-@dataclass(frozen=True, slots=True)
-class _Packed:
+class _Packed(Struct, frozen=True):
     """A formula on elements of `bits` bits, read in `format` ("" for integers); two of them an instruction."""
 
     formula: Formula

@@ -20,10 +20,11 @@ Functions take and give encodings (unsigned integers of `Format.bits` bits).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 from functools import cache
 from math import isqrt
+
+from msgspec import Struct
 
 
 class Rounding(IntEnum):
@@ -44,8 +45,7 @@ class Specials(Enum):
     FINITE = "finite"  # finite numbers only (OCP MX formats); what is too large, infinite or NaN becomes the largest
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(Struct, frozen=True):
     """One binary format: sign, `exponent_bits`, `fraction_bits`."""
 
     name: str
@@ -111,8 +111,7 @@ BF6 = Format("bf6", 3, 2, 3, Specials.FINITE)
 FP4 = Format("fp4", 2, 1, 1, Specials.FINITE)
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
+class Environment(Struct, frozen=True):
     """How one operation rounds and what it does with denormals.
 
     `saturate` keeps an overflow of finite operands at the largest finite number (FP16_OVFL).
@@ -127,8 +126,7 @@ class Environment:
 DEFAULT = Environment()
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(Struct, frozen=True):
     """A finite number, (-1)**sign * significand * 2**exponent, or an infinity."""
 
     sign: int

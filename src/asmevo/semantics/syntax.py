@@ -6,16 +6,14 @@ these trees, `typing` gives them a meaning.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Syntax:
+class Syntax(Struct, frozen=True):
     """Base of all nodes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Number(Syntax):
+class Number(Syntax, frozen=True):
     """A literal. `bits` is 0 where none are written; `kind` is "u", "i" or "f" by suffix and spelling."""
 
     value: int | float
@@ -23,31 +21,27 @@ class Number(Syntax):
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class Name(Syntax):
+class Name(Syntax, frozen=True):
     """A variable, an operand or a register."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Member(Syntax):
+class Member(Syntax, frozen=True):
     """`base.name`: a view as a type (`S0.u32`) or a field (`WAVE_MODE.IEEE`)."""
 
     base: Syntax
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Index(Syntax):
+class Index(Syntax, frozen=True):
     """`base[place]`: one bit of a number, one element of an array."""
 
     base: Syntax
     place: Syntax
 
 
-@dataclass(frozen=True, slots=True)
-class Range(Syntax):
+class Range(Syntax, frozen=True):
     """`base[high : low]`; with low above high the bits come out reversed."""
 
     base: Syntax
@@ -55,8 +49,7 @@ class Range(Syntax):
     low: Syntax
 
 
-@dataclass(frozen=True, slots=True)
-class RangeUp(Syntax):
+class RangeUp(Syntax, frozen=True):
     """`base[low +: count]`."""
 
     base: Syntax
@@ -64,16 +57,14 @@ class RangeUp(Syntax):
     count: Syntax
 
 
-@dataclass(frozen=True, slots=True)
-class Call(Syntax):
+class Call(Syntax, frozen=True):
     """`function(arguments)`."""
 
     function: Syntax
     arguments: tuple[Syntax, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Cast(Syntax):
+class Cast(Syntax, frozen=True):
     """`32'U(value)`; `kind` is u, i, f, b or bf."""
 
     bits: int
@@ -81,23 +72,20 @@ class Cast(Syntax):
     value: Syntax
 
 
-@dataclass(frozen=True, slots=True)
-class Concatenation(Syntax):
+class Concatenation(Syntax, frozen=True):
     """`{ high, ..., low }`."""
 
     parts: tuple[Syntax, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Prefix(Syntax):
+class Prefix(Syntax, frozen=True):
     """One of + - ~ ! before a value."""
 
     operator: str
     value: Syntax
 
 
-@dataclass(frozen=True, slots=True)
-class Binary(Syntax):
+class Binary(Syntax, frozen=True):
     """A binary operator, `**` included."""
 
     operator: str
@@ -105,8 +93,7 @@ class Binary(Syntax):
     right: Syntax
 
 
-@dataclass(frozen=True, slots=True)
-class Choice(Syntax):
+class Choice(Syntax, frozen=True):
     """`condition ? then : other`."""
 
     condition: Syntax
@@ -114,23 +101,20 @@ class Choice(Syntax):
     other: Syntax
 
 
-@dataclass(frozen=True, slots=True)
-class Function(Syntax):
+class Function(Syntax, frozen=True):
     """`lambda(parameters) ( body )`; the value is what is returned, or the body's single expression."""
 
     parameters: tuple[str, ...]
     body: Block
 
 
-@dataclass(frozen=True, slots=True)
-class Block(Syntax):
+class Block(Syntax, frozen=True):
     """Statements in order."""
 
     statements: tuple[Syntax, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment(Syntax):
+class Assignment(Syntax, frozen=True):
     """`target = value` or `target += value`; the value may be an assignment again."""
 
     target: Syntax
@@ -138,23 +122,20 @@ class Assignment(Syntax):
     value: Syntax
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation(Syntax):
+class Evaluation(Syntax, frozen=True):
     """An expression as a statement: a call for its effect, or the value of a function."""
 
     value: Syntax
 
 
-@dataclass(frozen=True, slots=True)
-class If(Syntax):
+class If(Syntax, frozen=True):
     """`branches` are (condition, block) pairs, the first true one runs; `otherwise` if none is."""
 
     branches: tuple[tuple[Syntax, Block], ...]
     otherwise: Block
 
 
-@dataclass(frozen=True, slots=True)
-class For(Syntax):
+class For(Syntax, frozen=True):
     """`first` and `last` are both included."""
 
     variable: str
@@ -163,16 +144,14 @@ class For(Syntax):
     body: Block
 
 
-@dataclass(frozen=True, slots=True)
-class While(Syntax):
+class While(Syntax, frozen=True):
     """Only waiting for barriers is written with it."""
 
     condition: Syntax
     body: Block
 
 
-@dataclass(frozen=True, slots=True)
-class Declaration(Syntax):
+class Declaration(Syntax, frozen=True):
     """`declare name : 32'B[16]`; `count` is None for a single value; kind "" where a name stands for the type."""
 
     name: str
@@ -181,20 +160,17 @@ class Declaration(Syntax):
     count: Syntax | None
 
 
-@dataclass(frozen=True, slots=True)
-class Break(Syntax):
+class Break(Syntax, frozen=True):
     """Ends the innermost loop."""
 
 
-@dataclass(frozen=True, slots=True)
-class Return(Syntax):
+class Return(Syntax, frozen=True):
     """Ends the function with a value."""
 
     value: Syntax
 
 
-@dataclass(frozen=True, slots=True)
-class Note(Syntax):
+class Note(Syntax, frozen=True):
     """A sentence in quotation marks that stands for an action."""
 
     text: str

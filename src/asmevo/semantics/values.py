@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from asmevo.semantics import building as build
 from asmevo.semantics.expression import FORMATS, Const, Expr, Op
@@ -26,8 +27,7 @@ class MeaninglessError(ValueError):
     """A pseudocode text (or a use of it) that cannot be expressed; the message says what stood in the way."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Value:
+class Value(Struct, frozen=True, eq=False):
     """An expression with what its bits stand for.
 
     `kind` is "u", "i", "b" (plain bits) or "f" with `format`. `origin` is the narrower float that a `64'F`
@@ -51,8 +51,7 @@ class Value:
         return self.kind == "f"
 
 
-@dataclass(frozen=True, slots=True)
-class Type:
+class Type(Struct, frozen=True):
     """What a suffix or a cast names: kind u, i, b or f, width, and the format of a float."""
 
     kind: str

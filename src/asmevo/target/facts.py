@@ -1,23 +1,24 @@
 """A fact: a value that says where it comes from and how well it is known."""
 
 from collections.abc import Iterator
-from typing import Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from msgspec import Meta, Struct
 
 T = TypeVar("T")
 Known = Literal["measured", "vendor", "llvm", "aco", "secondhand", "assumed"]
 
 
-class Frozen(BaseModel):
-    """Data of this room cannot be changed after loading, and a misspelt key is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+Words = Annotated[str, Meta(min_length=1)]
 
 
-class Fact(Frozen, Generic[T]):
+class Frozen(Struct, frozen=True, forbid_unknown_fields=True):
+    """Data of this room cannot be changed after loading, and a misspelt key is an error (msgspec.ValidationError)."""
+
+
+class Fact(Frozen, Generic[T], frozen=True):
     value: T
-    source: str = Field(min_length=1)
+    source: Words
     known: Known
     disagrees: str = ""
     note: str = ""
@@ -29,8 +30,8 @@ def walk(node: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...
     """Every fact below a model or mapping of models, with its path."""
     if isinstance(node, Fact):
         yield path, node
-    elif isinstance(node, BaseModel):
-        for name in type(node).model_fields:
+    elif isinstance(node, Struct):
+        for name in node.__struct_fields__:
             yield from walk(getattr(node, name), (*path, name))
     elif isinstance(node, dict):
         for name, child in node.items():

@@ -17,10 +17,10 @@ together is said with `via`. The vocabulary is closed: a word that the loader do
 from functools import cache
 from typing import Literal
 
-from pydantic import Field
+from msgspec import convert, field
 
 from asmevo.target import data_files
-from asmevo.target.facts import Frozen, Known
+from asmevo.target.facts import Frozen, Known, Words
 
 Word = Literal[
     # flags of the opcode table
@@ -49,7 +49,7 @@ RegisterKind = Literal["any", "vgpr", "agpr", "vector", "sgpr", "vcc", "scalar",
 Severity = Literal["error", "warning"]
 
 
-class Selector(Frozen):
+class Selector(Frozen, frozen=True):
     """Which instructions are meant. All parts that are given must hold.
 
     `all_of`, `any_of`, `none_of`: words. `mnemonic`, `not_mnemonic`: shell patterns of which one / none fits
@@ -65,11 +65,11 @@ class Selector(Frozen):
     not_mnemonic: tuple[str, ...] = ()
     writes: tuple[RegisterKind, ...] = ()
     reads: tuple[RegisterKind, ...] = ()
-    depctr: dict[str, int] = Field(default_factory=dict)
-    counters: dict[str, int] = Field(default_factory=dict)
+    depctr: dict[str, int] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)
 
 
-class Via(Frozen):
+class Via(Frozen, frozen=True):
     """The registers that tie producer (`produced`) and consumer (`consumed`) together.
 
     `match`: `overlap` any register in common; `exact` the same registers; `partial` some in common, but not
@@ -82,7 +82,7 @@ class Via(Frozen):
     match: Literal["overlap", "exact", "partial"] = "overlap"
 
 
-class End(Selector):
+class End(Selector, frozen=True):
     """Something that ends the danger after `times` occurrences.
 
     `anything`: every wait state occurs. `reads_primed`: only if its operands name a register that the row's
@@ -94,7 +94,7 @@ class End(Selector):
     reads_primed: bool = False
 
 
-class Priming(Frozen):
+class Priming(Frozen, frozen=True):
     """What must have happened before the producer: an instruction of this kind touched its registers.
 
     `pairs`: the hardware tracks 64-bit pairs, so touching one half counts for both. Nothing in a function
@@ -108,16 +108,16 @@ class Priming(Frozen):
     until: tuple[End, ...] = ()
 
 
-class Described(Frozen):
+class Described(Frozen, frozen=True):
     """What everything in the table has."""
 
     id: str
     title: str
-    source: str = Field(min_length=1)
+    source: Words
     known: Known
 
 
-class HazardRow(Described):
+class HazardRow(Described, frozen=True):
     """What all rows have. `targets`: names of targets or families; `wave_sizes`: empty means all."""
 
     producer: Selector
@@ -129,7 +129,7 @@ class HazardRow(Described):
     disagrees: str = ""
 
 
-class WaitStateRow(HazardRow):
+class WaitStateRow(HazardRow, frozen=True, kw_only=True):
     """Needs a number of wait states between the two.
 
     `need`: by target or family (the target's name goes first), a number or a table by the producer's passes.
@@ -144,14 +144,14 @@ class WaitStateRow(HazardRow):
         return self.need.get(target, self.need.get(family, 0))
 
 
-class Softening(Frozen):
+class Softening(Frozen, frozen=True):
     """After `times` instructions of a kind sources disagree whether the danger is over: a warning then."""
 
     after: End
     why: str
 
 
-class SequenceRow(HazardRow):
+class SequenceRow(HazardRow, frozen=True, kw_only=True):
     """Is in danger until something happens.
 
     `only_with_xnack`: only where accesses may be replayed (XNACK), so not in code that is built without.
@@ -174,7 +174,7 @@ class SequenceRow(HazardRow):
         return target in self.targets or family in self.targets
 
 
-class PartialForwarding(Described):
+class PartialForwarding(Described, frozen=True, kw_only=True):
     """VALUPartialForwarding, a pattern of four instructions; see analysis.hazards. It counts VALU."""
 
     targets: tuple[str, ...]
@@ -185,7 +185,7 @@ class PartialForwarding(Described):
     severity: Severity = "error"
 
 
-class HighShift(Described):
+class HighShift(Described, frozen=True, kw_only=True):
     """Shift64HighRegBug: one instruction whose shift amount lies in the last register of an allocation."""
 
     targets: tuple[str, ...]
@@ -194,7 +194,7 @@ class HighShift(Described):
     mend: str
 
 
-class HazardTable(Frozen):
+class HazardTable(Frozen, frozen=True):
     """The whole file."""
 
     wait_states: tuple[WaitStateRow, ...]
@@ -205,5 +205,5 @@ class HazardTable(Frozen):
 
 @cache
 def hazard_table() -> HazardTable:
-    """The rows of all targets. Raises pydantic.ValidationError when the file is not of this form."""
-    return HazardTable.model_validate(data_files.read("hazards"))
+    """The rows of all targets. Raises msgspec.ValidationError when the file is not of this form."""
+    return convert(data_files.read("hazards"), HazardTable)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from msgspec import convert
+
 from asmevo.target import data_files
 from asmevo.target.model import Target
 from asmevo.target.target_id import parse_target_id
@@ -29,7 +31,7 @@ def load_target(name: str) -> Target:
 @cache
 def _load(name: str) -> Target:
     facts = _layers(name, f"targets/{name}")
-    return Target.model_validate({"name": name, **_nest(facts)})
+    return convert({"name": name, **_nest(facts)}, Target)
 
 
 def _layers(origin: str, file: str) -> Flat:

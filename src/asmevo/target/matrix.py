@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
-from pydantic import Field
+from msgspec import convert, field
 
 from asmevo.target import data_files
 from asmevo.target.facts import Fact, Frozen, Known
@@ -23,14 +23,14 @@ class MatrixRow(NamedTuple):
     kind: Kind
 
 
-class MatrixTable(Frozen):
+class MatrixTable(Frozen, frozen=True, kw_only=True):
     name: str
     source: str
     known: Known
     disagrees: str = ""
     cycles_per_pass: int
     rows: dict[str, MatrixRow]
-    without_8bit_formats: dict[str, MatrixRow] = Field(default_factory=dict)
+    without_8bit_formats: dict[str, MatrixRow] = field(default_factory=dict)
 
     def row(self, mnemonic: str, *, eight_bit: bool = True) -> MatrixRow | None:
         """`eight_bit`: an f8f6f4 operation has an fp8 or bf8 operand (the slower case, so the default)."""
@@ -47,4 +47,4 @@ class MatrixTable(Frozen):
 def load_matrix(name: str) -> MatrixTable:
     content = dict(data_files.read(f"matrix/{name}"))
     given = content.pop("given")
-    return MatrixTable.model_validate({"name": name, **given, **content})
+    return convert({"name": name, **given, **content}, MatrixTable)

@@ -16,18 +16,18 @@ ByWave = dict[int, int]
 Parts = tuple[tuple[int, int], ...]
 
 
-class ElfFacts(Frozen):
+class ElfFacts(Frozen, frozen=True):
     machine: Fact[int]
     xnack: Fact[bool]
     sramecc: Fact[bool]
 
 
-class WaveFacts(Frozen):
+class WaveFacts(Frozen, frozen=True):
     supported: Fact[tuple[int, ...]]
     default: Fact[int]
 
 
-class VgprFacts(Frozen):
+class VgprFacts(Frozen, frozen=True):
     """`clears_other_half`: names (shell patterns) of the VALU instructions with a result of 16 bits that clear
     the other half of its register; all others leave it as it was.
     """
@@ -42,7 +42,7 @@ class VgprFacts(Frozen):
     clears_other_half: Fact[tuple[str, ...]]
 
 
-class SgprFacts(Frozen):
+class SgprFacts(Frozen, frozen=True):
     """`waves`: for each wave count the most SGPRs, the extra ones included; empty where SGPRs never limit."""
 
     total: Fact[int]
@@ -60,7 +60,7 @@ class SgprFacts(Frozen):
     waves: Fact[dict[int, int]]
 
 
-class LdsFacts(Frozen):
+class LdsFacts(Frozen, frozen=True):
     bytes_per_cu: Fact[int]
     bytes_per_wgp: Fact[int]
     granule: Fact[int]
@@ -69,7 +69,7 @@ class LdsFacts(Frozen):
     banks: Fact[int]
 
 
-class LimitFacts(Frozen):
+class LimitFacts(Frozen, frozen=True):
     max_waves_per_simd: Fact[int]
     simds_per_cu: Fact[int]
     cus_per_workgroup_processor: Fact[int]
@@ -81,7 +81,7 @@ class LimitFacts(Frozen):
     scratch_granule: Fact[int]
 
 
-class AbiFacts(Frozen):
+class AbiFacts(Frozen, frozen=True):
     architected_flat_scratch: Fact[bool]
     packed_workitem_ids: Fact[bool]
     kernarg_preload: Fact[bool]
@@ -89,7 +89,7 @@ class AbiFacts(Frozen):
     named_barriers: Fact[bool]
 
 
-class WaitCounter(Frozen):
+class WaitCounter(Frozen, frozen=True):
     """`events` maps an event to its order group.
 
     Two pending events complete in issue order only if they are in the same group and neither is
@@ -106,12 +106,12 @@ class WaitCounter(Frozen):
         return first not in loose and second not in loose and groups[first] == groups[second]
 
 
-class DepctrFacts(Frozen):
+class DepctrFacts(Frozen, frozen=True):
     instruction: Fact[str]
     fields: Fact[dict[str, tuple[int, int]]]
 
 
-class LegacyWaitFacts(Frozen):
+class LegacyWaitFacts(Frozen, frozen=True):
     """An old wait instruction that the target still takes but that waits for everything.
 
     `fields`: what its immediate meant where it was at home, by the old counter; `counters`: the counters that now
@@ -122,7 +122,7 @@ class LegacyWaitFacts(Frozen):
     counters: Fact[dict[str, tuple[str, ...]]]
 
 
-class WaitFacts(Frozen):
+class WaitFacts(Frozen, frozen=True):
     """`loads_write_in_order`: whether vector memory loads write registers in the order that they are counted
     in. `legacy` is s_waitcnt on targets where every counter has a wait instruction of its own.
     """
@@ -134,7 +134,7 @@ class WaitFacts(Frozen):
     legacy: LegacyWaitFacts | None = None
 
 
-class LatencyClass(Frozen):
+class LatencyClass(Frozen, frozen=True):
     """`result`: cycles until a dependent may use it; `occupancy`: cycles the unit is held."""
 
     result: Fact[Number]
@@ -142,7 +142,7 @@ class LatencyClass(Frozen):
     scenarios: Fact[dict[str, Number]] | None = None
 
 
-class VopdFacts(Frozen):
+class VopdFacts(Frozen, frozen=True):
     """`y_only`: opcodes that only the second half takes. `loses_interlock_on_parity`: whether a source may be read too
     early where the two halves' sources in one place differ, but are both even or both odd.
     """
@@ -161,7 +161,7 @@ class VopdFacts(Frozen):
     loses_interlock_on_parity: Fact[bool]
 
 
-class DelayAluFacts(Frozen):
+class DelayAluFacts(Frozen, frozen=True):
     max_valu_dep: Fact[int]
     max_trans32_dep: Fact[int]
     max_salu_cycles: Fact[int]
@@ -171,11 +171,11 @@ class DelayAluFacts(Frozen):
     skips: Fact[dict[str, int]]
 
 
-class MatrixFacts(Frozen):
+class MatrixFacts(Frozen, frozen=True):
     table: Fact[str]
 
 
-class TargetSections(Frozen):
+class TargetSections(Frozen, frozen=True):
     """The groups of facts, as the data files lay them out."""
 
     name: str
@@ -196,7 +196,7 @@ class TargetSections(Frozen):
     matrix: MatrixFacts | None = None
 
 
-class Target(TargetSections):
+class Target(TargetSections, frozen=True):
     """One GPU."""
 
     def __hash__(self) -> int:

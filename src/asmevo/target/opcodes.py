@@ -9,10 +9,11 @@ GPU. What is not in the table is answered with None; nothing is guessed.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
+
+from msgspec import Struct
 
 __all__ = ["FAMILIES", "LANE_MASK", "OpcodeInfo", "opcode_info", "opcode_mnemonics", "opcode_variants"]
 
@@ -22,8 +23,7 @@ LANE_MASK = 1
 """The width of an operand that holds one bit a lane: 32 or 64 bits, after the wave size."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpcodeInfo:
+class OpcodeInfo(Struct, frozen=True):
     """One form of one opcode. Places count printed operands from 0; modifiers are not operands.
 
     `tied` leaves out what a DPP or SDWA instruction reads of its output (`old`,

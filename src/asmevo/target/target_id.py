@@ -21,7 +21,7 @@ class UnknownTargetError(ValueError):
     """No data file for that GPU."""
 
 
-class TargetId(Frozen):
+class TargetId(Frozen, frozen=True):
     """A target's name with the features pinned by whoever wrote it; a feature not listed is unpinned."""
 
     name: str

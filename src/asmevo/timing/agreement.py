@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from asmevo.timing.instruction_class import Port
 from asmevo.timing.replay import Replayed
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(Struct, frozen=True):
     """Times compared: all of them, those that are equal, and those within one unit of the clock."""
 
     count: int = 0
@@ -40,8 +40,7 @@ class Share:
         return Share(self.count + other.count, self.exact + other.exact, self.close + other.close)
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """Counts comparisons, together and by class. `unit`: cycles of one unit of the clock."""
 
     unit: int
@@ -58,8 +57,7 @@ class Tally:
         return summed(self.shares.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Miss:
+class Miss(Struct, frozen=True):
     """A pair of consecutive instructions, the cycles between them traced and predicted, and how often."""
 
     before: str

@@ -8,15 +8,16 @@ run, and so are the cycles.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from asmevo.target.data_files import read
 from asmevo.timing.estimate import Estimate
 
 
-@dataclass(frozen=True, slots=True)
-class CounterLine:
+class CounterLine(Struct, frozen=True):
     """One counter: its mean over dispatches, that of one wave, and what the estimate has for one wave.
 
     The latter two are None where the counter counts no instructions, or nobody counted waves.

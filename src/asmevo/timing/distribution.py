@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict
 
 
-@dataclass(frozen=True, slots=True)
-class Distribution:
+class Distribution(Struct, frozen=True):
     """Cycles of `count` accesses: the least, 10th, 50th and 90th percentile, and the most."""
 
     count: int

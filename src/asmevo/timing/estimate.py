@@ -12,8 +12,9 @@ shares (the oldest goes first) the mean over them that keeps the SIMD's throughp
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct, to_builtins
 
 from asmevo.analysis.occupancy import declared_workgroup_size, occupancy
 from asmevo.program.instruction import Instruction
@@ -34,8 +35,7 @@ WAVE_ITERATIONS = 32
 _FEWEST_ITERATIONS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Stall:
+class Stall(Struct, frozen=True):
     """Cycles that an instruction waited beyond its issue slot: for which instruction (id or None), and why.
 
     A wave's mean, weighted by how often the instruction runs. `known`: how well the number behind it is
@@ -49,8 +49,7 @@ class Stall:
     cycles: float
 
 
-@dataclass(frozen=True, slots=True)
-class LoopEstimate:
+class LoopEstimate(Struct, frozen=True):
     """One innermost loop: `header` and `blocks` are block indices, `trips` its iterations per entry.
 
     `steady` is False when the iterations simulated never repeated; `cycles` is then their mean.
@@ -65,8 +64,7 @@ class LoopEstimate:
     stalls: tuple[Stall, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """See the module. `cycles` until all `waves` waves on the SIMD are done, `cycles_per_wave` that by
     `waves`.
 
@@ -99,7 +97,8 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values."""
-        return asdict(self)
+        data: dict[str, Any] = to_builtins(self)
+        return data
 
 
 def estimate(

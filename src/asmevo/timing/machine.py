@@ -16,9 +16,11 @@ Target.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from asmevo.analysis.events import counter_events, wait_values
 from asmevo.program.instruction import Decoded
@@ -101,8 +103,7 @@ class Return(NamedTuple):
     transfer: int
 
 
-@dataclass(frozen=True, slots=True)
-class Queue:
+class Queue(Struct, frozen=True):
     """From issue to execution: cycles between the two, entries, cycles from leaving the queue until an entry's place
     is free again, cycles more until a wave that was stopped for it goes on, and passes in the pipe between the queue
     and execution (0: none).
@@ -116,8 +117,7 @@ class Queue:
     cause: Cause
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Profile:
+class Profile(Struct, frozen=True, eq=False):
     """Timing of one encoding. Cycles; register units in `reads` and `writes` (see program.registers).
 
     It issues on `issue_port` (`port` if None), which it holds for `hold` cycles, and needs `shared_port` too, for

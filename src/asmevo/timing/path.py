@@ -15,8 +15,9 @@ runs once for each iteration of the loops around it. Blocks that are not on the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from asmevo.analysis.control_flow import ControlFlow, Loop
 from asmevo.program.kernel import Kernel
@@ -27,8 +28,7 @@ ASSUMED_TRIP_COUNT = 10
 """Iterations of a loop whose trip count nobody gave: a convention of this model, no fact about hardware."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(Struct, frozen=True):
     """Consecutive blocks of the path. `taken` says for each block whether the branch at its end is taken.
 
     `loop` is the innermost loop that they are the body of, else None; `around` are the headers of the other

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
+
+from msgspec import Struct
 
 from asmevo.analysis.windows import Cost
 from asmevo.program.instruction import Instruction
@@ -32,8 +33,7 @@ from asmevo.timing.tinygrad_profile import is_profile, thread_traces
 from asmevo.timing.traces import TracedWave, most_together
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Struct, frozen=True):
     """What a file holds: rows of a thread trace's statistics, counters, or the bytes of raw thread traces."""
 
     file: str

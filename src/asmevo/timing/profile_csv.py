@@ -12,7 +12,8 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from asmevo.program import ProgramError
 
@@ -32,8 +33,7 @@ class ProfileError(ProgramError):
     """A profile cannot be read, or is of another kernel."""
 
 
-@dataclass(frozen=True, slots=True)
-class TraceRow:
+class TraceRow(Struct, frozen=True):
     """One instruction of a thread trace: cycles are sums over `hits` wave-instructions."""
 
     address: int
@@ -45,8 +45,7 @@ class TraceRow:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class CounterRow:
+class CounterRow(Struct, frozen=True):
     """One counter of one dispatch."""
 
     kernel: str
@@ -78,8 +77,7 @@ def read_csv(file: str, data: bytes) -> Rows:
     raise ProfileError(file, f"no known profile: its columns are {', '.join(rows[0][:8])}", 1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
+class _Table(Struct, frozen=True):
     """Rows of a CSV by column name."""
 
     file: str

@@ -9,10 +9,10 @@ more than captures of the same run differ from each other.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+from msgspec import Struct
 
 
 def spearman(one: Sequence[float], other: Sequence[float]) -> float | None:
@@ -33,8 +33,7 @@ def _ranks(values: Sequence[float]) -> np.ndarray:
     return mean
 
 
-@dataclass(frozen=True, slots=True)
-class BlockTime:
+class BlockTime(Struct, frozen=True):
     """A basic block, or another part of a kernel, as often as it was traced on its own or beside other waves.
 
     Mean cycles of its asked gaps an execution: traced, by the model, by llvm-mca (None where it does not know an
@@ -51,8 +50,7 @@ class BlockTime:
     mca: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(Struct, frozen=True):
     """A run of issues: its mnemonics in order, and the cycles from its first issue to its last.
 
     `traced` holds the mean of each capture; `predicted` is the model's mean over the captures; `unit`: cycles that the
@@ -76,8 +74,7 @@ class Schedule:
         return max(self.traced) - min(self.traced)
 
 
-@dataclass(frozen=True, slots=True)
-class PairRanking:
+class PairRanking(Struct, frozen=True):
     """Pairs of schedules whose traced cycles differ by more than the noise, and those ordered rightly."""
 
     pairs: int

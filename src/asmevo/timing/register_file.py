@@ -16,7 +16,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+
+from msgspec import Struct
+from msgspec.structs import fields
 
 from asmevo.target import Target
 
@@ -34,8 +36,7 @@ Results = tuple[tuple[int, int, int], ...]
 """Bank, first of the bank's caches and register unit of each VGPR written."""
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterFileFacts:
+class RegisterFileFacts(Struct, frozen=True):
     """Banks and ports, cycles from issue to gathering and from there to execution, and the source caches."""
 
     banks: int

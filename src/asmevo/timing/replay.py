@@ -9,8 +9,10 @@ that leave no packet are filled in between those that do, straight on or at a br
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.program.decode import UNKNOWN
 from asmevo.program.instruction import Instruction
@@ -28,8 +30,7 @@ NO_PACKET = frozenset({"s_delay_alu", "s_wait_alu", "s_waitcnt_depctr", "s_barri
 """Instructions that leave no packet in a thread trace."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Struct, frozen=True):
     """Cycles from the issue before to issue `place` of a wave, in the trace and in the model."""
 
     place: int
@@ -37,8 +38,7 @@ class Gap:
     predicted: int
 
 
-@dataclass(frozen=True, slots=True)
-class Replayed:
+class Replayed(Struct, frozen=True):
     """One wave beside the model.
 
     For each issue: `steps` what it is, `issued` and `executed` the predicted cycles of its issue and its execute packet

@@ -17,9 +17,10 @@ Results of memory instructions are no links: the hardware does not wait for them
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from asmevo.program.instruction import Instruction
 from asmevo.program.registers import VECTOR_MASK
@@ -49,8 +50,7 @@ VALU_HISTORY, TRANS_HISTORY, SALU_HISTORY = range(3)
 _HISTORIES = {"VALU_DEP": VALU_HISTORY, "TRANS32_DEP": TRANS_HISTORY}
 
 
-@dataclass(slots=True)
-class Step:
+class Step(Struct):
     """One instruction on the path, ready to simulate. Cycles; ports and streams as numbers for speed.
 
     `places`, `passes`, `longer`, `to_pipe`: see Profile and operand_pipe. `reads`: see scalar_reads.
@@ -109,8 +109,7 @@ class Step:
     profile: Profile
 
 
-@dataclass(slots=True)
-class _Place:
+class _Place(Struct):
     """One instruction on the path before linking."""
 
     slot: int

@@ -9,9 +9,10 @@ think of it. LLVM counts in issue slots, which are four cycles long on CDNA and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
+
+from msgspec import Struct, to_builtins
 
 from asmevo.program.kernel import Kernel
 from asmevo.target.data_files import read
@@ -29,8 +30,7 @@ _ITERATIONS = 32  # of a loop's body, so that its start weighs little
 _EDGE = 8  # iterations whose cost is taken off, for the way into the steady state
 
 
-@dataclass(frozen=True, slots=True)
-class McaLoop:
+class McaLoop(Struct, frozen=True):
     """One innermost loop: cycles of an iteration in the steady state, and the bound that LLVM's units set."""
 
     header: int
@@ -41,8 +41,7 @@ class McaLoop:
     trips: int
 
 
-@dataclass(frozen=True, slots=True)
-class McaEstimate:
+class McaEstimate(Struct, frozen=True):
     """What llvm-mca predicts for one wave of a kernel on the estimated path, in cycles."""
 
     kernel: str
@@ -53,7 +52,8 @@ class McaEstimate:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values."""
-        return asdict(self)
+        data: dict[str, Any] = to_builtins(self)
+        return data
 
 
 def ask_mca(kernel: Kernel, trip_count: TripCounts = None) -> McaEstimate:

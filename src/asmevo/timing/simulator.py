@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from asmevo.timing.barriers import Barriers
 from asmevo.timing.instruction_class import Port
@@ -52,8 +53,7 @@ class Bound(NamedTuple):
     culprit: int
 
 
-@dataclass(slots=True)
-class Pass:
+class Pass(Struct):
     """One wave's way through a stretch once: when it entered and left, and its stalls."""
 
     start: int
@@ -65,8 +65,7 @@ class Pass:
         return self.end - self.start
 
 
-@dataclass(slots=True)
-class StretchLog:
+class StretchLog(Struct):
     """All passes of all waves through one stretch. `period` is set when a loop became steady."""
 
     steps: list[Step]
@@ -77,8 +76,7 @@ class StretchLog:
     period: int = 0
 
 
-@dataclass(slots=True)
-class Wave:
+class Wave(Struct):
     """The state of one wave: the earliest next issue, times by slot, pending events by counter.
 
     `given`: slot -> earliest issue, known from elsewhere; then wait counters are not looked at.

@@ -18,9 +18,10 @@ are kernels with waves of 64 on these targets: nothing tells how the two halves 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from asmevo.program import ProgramError
 from asmevo.program.instruction import Instruction
@@ -130,8 +131,7 @@ def _operation(packet: Any) -> str:
         return f"OP_{packet._raw >> where.lo & where.mask:X}"
 
 
-@dataclass(slots=True)
-class _Walk:
+class _Walk(Struct):
     """One wave on its way: `place` in the code; `issues` with the number of the event that each came from."""
 
     slot: int

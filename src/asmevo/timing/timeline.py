@@ -8,8 +8,10 @@ beyond the count it allows, oldest first, which is what the simulator's queues d
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from asmevo.analysis.windows import Cost
 from asmevo.program.kernel import Kernel
@@ -23,8 +25,7 @@ from asmevo.timing.simulator import Bound, Wave
 _IMMEDIATE_REASON = "issue"
 
 
-@dataclass(frozen=True, slots=True)
-class IssueSlot:
+class IssueSlot(Struct, frozen=True):
     """One issue. `cycle` is when it issued; before it the wave waited `stall` cycles for `reason`.
 
     `source` is the id of the instruction that was waited for, None where it is the unit itself or nothing.
@@ -43,8 +44,7 @@ class IssueSlot:
     unit: str
 
 
-@dataclass(frozen=True, slots=True)
-class CoverLink:
+class CoverLink(Struct, frozen=True):
     """`load` is covered by `wait` and used first by `use` (ids; None: not on the simulated path)."""
 
     load: int
@@ -52,8 +52,7 @@ class CoverLink:
     use: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
+class Timeline(Struct, frozen=True):
     """All issues of a simulated run in the order of time, and the links of the first wave."""
 
     estimate: Estimate
@@ -103,8 +102,7 @@ def _weights(kernel: Kernel, found: Timeline) -> dict[int, float]:
     return {place: trips[place] / len(seen) for place, seen in simulated.items() if place in trips}
 
 
-@dataclass(slots=True)
-class _Collector:
+class _Collector(Struct):
     """Implements `simulator.Observe`. `first` are the steps of wave 0, in order."""
 
     interval: int

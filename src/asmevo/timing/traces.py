@@ -12,9 +12,10 @@ import json
 import sys
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from asmevo.program import ProgramError
 from asmevo.program.codeobject import CodeObject
@@ -22,8 +23,7 @@ from asmevo.program.kernel import Kernel
 from asmevo.program.reading import read_kernels
 
 
-@dataclass(frozen=True, slots=True)
-class Issue:
+class Issue(Struct, frozen=True):
     """One issued instruction: `offset` in bytes from the kernel's entry."""
 
     cycle: int
@@ -32,8 +32,7 @@ class Issue:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class TracedWave:
+class TracedWave(Struct, frozen=True):
     """One wave on SIMD `simd`; `start` is the cycle at which it was launched.
 
     `executes`: for each issue the cycle of its execute packet, None where there is none or it is unknown.
@@ -46,8 +45,7 @@ class TracedWave:
     executes: tuple[int | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(Struct, frozen=True):
     """One capture. `entry` is the virtual address of the kernel's first instruction in `code_object`.
 
     `source` tells captures of one version of the collection apart; `run` names the capture; `unit`: cycles that the

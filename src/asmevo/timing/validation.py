@@ -10,10 +10,11 @@ of each other (see `agreement`), over all pairs of captures of one source.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field, to_builtins
 
 from asmevo.program.kernel import Kernel
 from asmevo.target.fit import fitted_kernels
@@ -40,8 +41,7 @@ from asmevo.timing.traces import Trace, kernel_of, most_together, read_trace, tr
 _WORST = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """The model against all captures of one kernel on one target.
 
     `unit`: cycles that the clock of the traces can tell apart. `gaps` and `floor` are shares of issue gaps by class
@@ -90,14 +90,13 @@ class Row:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values, the shares included; schedules are left out."""
-        data = asdict(self)
+        data: dict[str, Any] = to_builtins(self)
         del data["schedules"]
         floor = self.floor_total.share if self.floor_total.count else None
         return data | {"share": self.total.share, "close_share": self.total.close_share, "floor_share": floor}
 
 
-@dataclass(slots=True)
-class _Capture:
+class _Capture(Struct):
     """One replayed capture with llvm-mca's gaps by wave and place."""
 
     trace: Trace
@@ -172,8 +171,7 @@ def _row(captures: Sequence[_Capture]) -> Row:
     )
 
 
-@dataclass(slots=True)
-class _Floors:
+class _Floors(Struct):
     """What pairs of captures of one code object and source agree on."""
 
     gaps: Mapping[str, Share] = field(default_factory=dict)
@@ -227,8 +225,7 @@ def _wave_cycles(captures: Sequence[_Capture]) -> tuple[float, float, float | No
     return sums.means()
 
 
-@dataclass(slots=True)
-class _Sums:
+class _Sums(Struct):
     """Asked cycles summed up: traced, predicted, and by llvm-mca; `unknown` once it left a gap out."""
 
     executions: int = 0

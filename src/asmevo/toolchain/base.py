@@ -7,8 +7,9 @@ Two implementations answer it, the library in this process (`library.py`) and ex
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+from msgspec import Struct
 
 TRIPLE = "amdgcn-amd-amdhsa"
 
@@ -25,8 +26,7 @@ class DecodedWord(NamedTuple):
     exact: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Processor:
+class Processor(Struct, frozen=True):
     """What LLVM must be told of the chip: the processor name and LLVM's feature string."""
 
     cpu: str

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 # LLVM reads the literal of an instruction without asking whether the buffer still has it, so a code section
 # that ends inside an instruction would be read beyond its end. So many zeros behind it prevent that.
@@ -38,8 +39,7 @@ _CONSTANT_ZERO = 0x80
 _VOP3 = 0b110101
 
 
-@dataclass(frozen=True)
-class _Matrices:
+class _Matrices(Struct, frozen=True):
     """The f8f6f4 matrix instructions of a chip, by the upper halves of their first words."""
 
     words: re.Pattern[bytes]

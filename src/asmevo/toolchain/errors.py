@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
 class ToolchainError(Exception):
@@ -13,8 +13,7 @@ class ToolchainMissingError(ToolchainError):
     """A tool that the request needs is not installed; the message says which one and how to get it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(Struct, frozen=True):
     """One message of LLVM about a source text (line and column count from 1)."""
 
     file: str

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from asmevo.toolchain import elf_records as elf
 from asmevo.toolchain.errors import LinkError
 
 
-@dataclass(frozen=True, slots=True)
-class Relocation:
+class Relocation(Struct, frozen=True):
     """A place in a section that waits for a symbol's address."""
 
     offset: int
@@ -19,8 +19,7 @@ class Relocation:
     addend: int
 
 
-@dataclass(slots=True)
-class InputSection:
+class InputSection(Struct):
     """A section of the object, with the relocations that apply to it."""
 
     index: int
@@ -39,8 +38,7 @@ class InputSection:
         return bool(self.flags & elf.SHF_ALLOC)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Symbol:
+class Symbol(Struct, frozen=True, eq=False):
     """A symbol of the object. `section` is None for absolute and undefined symbols."""
 
     name: str
@@ -73,8 +71,7 @@ class Symbol:
         return not self.local and (self.undefined or self.visibility == elf.STV_DEFAULT)
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectFile:
+class ObjectFile(Struct, frozen=True):
     """A relocatable object: identity bytes, flags, sections (space for common symbols first), symbols."""
 
     identity: bytes

@@ -8,7 +8,8 @@ memory than it does in the file, so that no page has two kinds of access and the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from asmevo.toolchain import elf_records as elf
 from asmevo.toolchain.errors import LinkError
@@ -28,8 +29,7 @@ _RELRO_KINDS = {elf.SHT_INIT_ARRAY, elf.SHT_FINI_ARRAY, elf.SHT_PREINIT_ARRAY}
 RELRO_PADDING = ".relro_padding"
 
 
-@dataclass(slots=True, eq=False)
-class OutputSection:
+class OutputSection(Struct, eq=False):
     """A section of the code object; `inputs` says where in it each section of the object lies."""
 
     name: str
@@ -90,8 +90,7 @@ class OutputSection:
         self.alignment = max(self.alignment, section.alignment)
 
 
-@dataclass(slots=True, eq=False)
-class Segment:
+class Segment(Struct, eq=False):
     """A program header, made of neighbouring sections."""
 
     kind: int

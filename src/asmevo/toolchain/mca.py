@@ -10,9 +10,10 @@ import json
 import os
 import shutil
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from asmevo.toolchain.base import TRIPLE, Processor
 from asmevo.toolchain.errors import ToolchainError, ToolchainMissingError
@@ -21,8 +22,7 @@ _NAMES = (*(f"llvm-mca-{version}" for version in range(24, 17, -1)), "llvm-mca")
 _SECONDS = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class McaAnswer:
+class McaAnswer(Struct, frozen=True):
     """What llvm-mca says of `iterations` runs of the code: cycles in all, instructions issued, throughput bound.
 
     `block_throughput`: the fewest cycles an iteration can take on the model's units.

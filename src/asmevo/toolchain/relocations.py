@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from asmevo.toolchain import elf_records as elf
 from asmevo.toolchain.errors import LinkError
@@ -24,8 +25,7 @@ class Form(enum.Enum):
     SLOT_DISTANCE = enum.auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One kind of relocation: it writes `width` bytes of the value shifted right by `shift`."""
 
     name: str
@@ -52,8 +52,7 @@ RULES = {
 _REL16 = "R_AMDGPU_REL16"
 
 
-@dataclass(frozen=True, slots=True)
-class LoaderRelocation:
+class LoaderRelocation(Struct, frozen=True):
     """A 64-bit word that only the loader can fill: it adds the load address, or the address of a symbol."""
 
     section: OutputSection

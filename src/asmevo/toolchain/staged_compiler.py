@@ -11,8 +11,9 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from asmevo.toolchain.base import TRIPLE, Processor
 from asmevo.toolchain.errors import CompilationError, ToolchainMissingError
@@ -35,8 +36,7 @@ LANGUAGES = {".cl": "OpenCL C", ".hip": "HIP", ".cu": "HIP", ".ll": "LLVM IR"}
 """What a source is, by the end of its name."""
 
 
-@dataclass(frozen=True, slots=True)
-class StagedCompiler:
+class StagedCompiler(Struct, frozen=True):
     """`clang` is None where only llc is installed; LLVM IR can still be compiled then."""
 
     llc: Path

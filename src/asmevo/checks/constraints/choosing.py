@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from asmevo.checks.constraints.graph import Compiled, compile_set
 from asmevo.checks.constraints.reading import (

@@ -8,9 +8,10 @@ the kernel's wave state. Every violation keeps its edge, so that the proof can b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct
 
 from asmevo.analysis.occupancy import occupancy
 from asmevo.analysis.pressure import register_use
@@ -25,8 +26,7 @@ from asmevo.program.kernel import Kernel
 from asmevo.program.registers import register_names
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(Struct, frozen=True):
     """A finding with its proof: the edge that was walked, the state it saw, and the root cause in one sentence."""
 
     finding: Finding

@@ -26,12 +26,12 @@ is the proof, and `--debug-constraint` prints it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
 from typing import Any
 
 import rustworkx as rx
+from msgspec import Struct, field
 
 from asmevo.checks.constraints.matching import Matcher, selector_words
 from asmevo.checks.constraints.model import (
@@ -81,8 +81,7 @@ _LOCAL_RELATIONS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class InstructionNode:
+class InstructionNode(Struct, frozen=True):
     """Instructions of one kind; without a matcher all of them."""
 
     words: str
@@ -97,16 +96,14 @@ class InstructionNode:
         return self.matcher is None or self.matcher.fits_mnemonic(mnemonic)
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterNode:
+class RegisterNode(Struct, frozen=True):
     """A set of register units."""
 
     words: str
     units: int
 
 
-@dataclass(frozen=True, slots=True)
-class StateNode:
+class StateNode(Struct, frozen=True):
     """A wave state."""
 
     words: str
@@ -115,8 +112,7 @@ class StateNode:
 Node = InstructionNode | RegisterNode | StateNode
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Edge:
+class Edge(Struct, frozen=True, eq=False):
     """One rule of a set. `entry` is its id, `file` and `line` where it stands, `data` the model it came from."""
 
     rule: str
@@ -145,16 +141,14 @@ class Edge:
         return " and ".join(asked) or "always"
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Struct, frozen=True):
     """An edge that one encoding walks by itself; `units` are the registers it is about."""
 
     edge: Edge
     units: int = 0
 
 
-@dataclass(eq=False, slots=True)
-class Compiled:
+class Compiled(Struct, eq=False):
     """The graph of a set for one target."""
 
     name: str

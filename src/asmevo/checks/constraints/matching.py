@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
+
+from msgspec import Struct
 
 from asmevo.checks.constraints.model import Selector
 from asmevo.checks.constraints.register_text import register_set
@@ -24,8 +25,7 @@ def plain_mnemonic(mnemonic: str) -> str:
     return _SUFFIX.sub("", mnemonic)
 
 
-@dataclass(frozen=True, slots=True)
-class Matcher:
+class Matcher(Struct, frozen=True):
     """A selector with its register sets worked out."""
 
     selector: Selector

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
 import yaml
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from asmevo.checks.constraints.model import ENTRY_LISTS, ConstraintDocument, Entry, Support, Switch
 from asmevo.checks.documents import DocumentError, line_of, read_document
@@ -26,8 +27,7 @@ _BUILT_IN = re.compile(r"(gfx\w+)_rocm([\d.]+)")
 Version = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(Struct, frozen=True):
     """An entry with the file and line it was read from, and the key of the list it stood in."""
 
     entry: Entry
@@ -36,8 +36,7 @@ class Placed:
     line: int | None
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class ConstraintSet:
+class ConstraintSet(Struct, frozen=True, eq=False):
     """A set with all it extends.
 
     `without` are ids, with their lines, that are to be taken out of the sets under this one. `notes` are sentences

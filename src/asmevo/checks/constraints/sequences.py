@@ -23,8 +23,9 @@ candidate pays for the blocks it changed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from asmevo.analysis.control_flow import ControlFlow
 from asmevo.checks.constraints.graph import Edge, InstructionNode, Relation
@@ -37,8 +38,7 @@ _REMEMBERED = 1 << 12
 _CLEAR: State = (0, -1)
 
 
-@dataclass(frozen=True, slots=True)
-class Breach:
+class Breach(Struct, frozen=True):
     """A sequence edge violated: `instruction` is to blame, `partner` the other one (-1: none), in `block`.
 
     `seen` is the number that the edge counted.
@@ -50,8 +50,7 @@ class Breach:
     seen: int
 
 
-@dataclass(frozen=True, slots=True)
-class Roles:
+class Roles(Struct, frozen=True):
     """What an encoding is to one edge."""
 
     first: bool

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
 
 from asmevo.checks.constraints.model import When
 from asmevo.program.kernel import Kernel
@@ -11,8 +12,7 @@ from asmevo.program.kernel import Kernel
 UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class WaveState:
+class WaveState(Struct, frozen=True):
     """Known facts, in the words of `When`; `unknown` fulfils no condition that asks."""
 
     kind: str

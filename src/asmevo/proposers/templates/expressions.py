@@ -11,9 +11,10 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct
 
 _LONGEST = 200  # characters
 _MOST_BITS = 64
@@ -69,8 +70,7 @@ def _nobody(function: str, name: str, number: int) -> bool:
     raise NoValueError
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(Struct, frozen=True):
     """A checked expression. `names` are the variables in it."""
 
     text: str

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.analysis.liveness import Liveness
 from asmevo.program.decode import DecodingContext
@@ -54,8 +56,7 @@ _WIDEST_STEP = 4  # what scalar registers of four words and more are aligned to
 _SPARE = 72  # the first register that no variable gets
 
 
-@dataclass(frozen=True, slots=True)
-class Instance:
+class Instance(Struct, frozen=True):
     """One instance: the two kernels, and the lines of the first and of the second."""
 
     context: DecodingContext
@@ -65,8 +66,7 @@ class Instance:
     new: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TemplateProof:
+class TemplateProof(Struct, frozen=True):
     """What was found about a template: `failed` is the first instance that was not proved.
 
     `targets` are those on which it applies and was proved on `instances` instances.

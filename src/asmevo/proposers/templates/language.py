@@ -19,9 +19,11 @@ size makes of them.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import permutations, product
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.proposers.templates.expressions import Expression, ExpressionError, parse_expression
 
@@ -39,8 +41,7 @@ class PatternError(ValueError):
     """A text is no instruction of the pattern language; the words say why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(Struct, frozen=True):
     """One operand: a variable (`name`), a word (`text`) or a computed number (`expression`).
 
     `kind` is one of v s a n m or nothing, `width` counts 32-bit registers, `index` is where they begin in a variable
@@ -73,16 +74,14 @@ class Slot:
         return frozenset({self.name}) if self.name else frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class ModifierSlot:
+class ModifierSlot(Struct, frozen=True):
     """A modifier: a bare word (no `slot`), or one with a value."""
 
     name: str
     slot: Slot | None
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Struct, frozen=True, dict=True):
     """One instruction of a template. `groups` are runs of operands that may stand in any order among themselves."""
 
     text: str

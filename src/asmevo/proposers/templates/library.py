@@ -7,9 +7,10 @@ for a context (target and wave size) when it is first used there; it applies whe
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
+
+from msgspec import Struct
 
 from asmevo.checks.documents import DocumentError, line_of, read_document
 from asmevo.program.decode import DecodingContext
@@ -24,8 +25,7 @@ DATA = Path(__file__).parent.parent / "data" / "templates"
 _FORMS = ("", "_e32", "_e64")
 
 
-@dataclass(frozen=True, eq=False)
-class Template:
+class Template(Struct, frozen=True, eq=False, dict=True):
     """One rule. `file` and `line` say where it was read."""
 
     entry: TemplateEntry
@@ -49,8 +49,7 @@ class Template:
         return tuple(parse_expression(text) for text in self.entry.where)
 
 
-@dataclass(frozen=True, eq=False)
-class CompiledLine:
+class CompiledLine(Struct, frozen=True, eq=False):
     """A line whose opcode is known."""
 
     line: Line
@@ -68,8 +67,7 @@ class CompiledLine:
         return tuple(slot for place, slot in operands if place >= self.info.defs or place in self.info.tied)
 
 
-@dataclass(frozen=True, eq=False)
-class CompiledTemplate:
+class CompiledTemplate(Struct, frozen=True, eq=False, dict=True):
     """A template for one context. `instead` is (what was read, what is read)."""
 
     template: Template

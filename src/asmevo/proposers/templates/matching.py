@@ -11,7 +11,8 @@ match need not be neighbours. Whether the match may be replaced, and where, is `
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from asmevo.program.instruction import REGISTER_LETTERS, Instruction, Modifier, Operand
 from asmevo.program.registers import NAMED_SPANS, RegisterFile, RegisterSpan, units_of
@@ -26,8 +27,7 @@ _MOST_MATCHES = 256  # of one template in one block
 _VCC = NAMED_SPANS["vcc"].base_unit
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(Struct, frozen=True):
     """What a variable stands for: the operand's text, the registers in it, or the 32 bits of a number.
 
     Of registers that were bound one by one, `span` is what they are part of, from the first on.
@@ -38,8 +38,7 @@ class Bound:
     number: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(Struct, frozen=True):
     """All variables so far, and the modifiers that `...` stands for."""
 
     bound: dict[str, Bound] = field(default_factory=dict)
@@ -50,8 +49,7 @@ class Binding:
         return {name: each.number for name, each in self.bound.items() if each.number is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     """A pattern found: the place of each of its lines, and what its variables are."""
 
     template: CompiledTemplate

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Iterable
-from dataclasses import dataclass
 from itertools import islice
+
+from msgspec import Struct
 
 from asmevo.analysis.dependence import renumbered_places
 from asmevo.analysis.liveness import Liveness
@@ -34,8 +35,7 @@ _MOST_RATED = 256  # applications that the model is asked about
 _BLOCKS = 24
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(Struct, frozen=True):
     """An application in a block."""
 
     index: BlockIndex

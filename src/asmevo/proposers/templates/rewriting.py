@@ -16,7 +16,9 @@ dead. They keep the proposals good; whether one is right is for the gates.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from asmevo.analysis.dependence import clause_length
 from asmevo.analysis.memory import memory_effect
@@ -34,8 +36,7 @@ from asmevo.prover import FloatPolicy
 _OF_THE_WAVE = EXEC_MASK | MODE_MASK
 
 
-@dataclass(frozen=True, slots=True)
-class Application:
+class Application(Struct, frozen=True):
     """One match with its replacement.
 
     `removed` are places that fall away, `inserted` stands at place `at`, `changed` has other encodings for
