@@ -7,17 +7,22 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from compiled_programs import all_files, names
 from written_kernels import written
 
+from asmevo.analysis.hazard_words import registers_in
 from asmevo.analysis.hazards import Violation, analyse_hazards, nop_slack, wait_states_between
+from asmevo.program.codeobject import CodeObject
 from asmevo.program.decode import DecodingContext, decode_code
 from asmevo.program.descriptor import KernelDescriptor
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Block, Kernel
+from asmevo.program.reading import read_kernels
 from asmevo.target import load_target
+from asmevo.target.hazards import Role
 
 ROOT = Path(__file__).parents[2]
 ANSWERS: list[dict[str, Any]] = json.loads((ROOT / "tests/data/hazard_oracle.json").read_text())["rows"]
@@ -211,3 +216,18 @@ def test_an_instruction_may_read_and_rewrite_one_sgpr() -> None:
 def test_transcendental_beside_vector_on_gfx1250(second: str, rules: list[str]) -> None:
     """Measured with llc 22.1.8: V_NOP or nothing in front of the second."""
     assert [rule for rule, *_ in found(f"v_rcp_f32_e32 v5, v1\n{second}", "gfx1250")] == rules
+
+
+def test_a_role_names_nothing_but_what_an_instruction_touches() -> None:
+    """The rules look at a role only where the registers touched are of the kind asked for."""
+    kernels = [probe_kernel(row) for row in ANSWERS]
+    for name in names(".hsaco", every=12):
+        kernels += read_kernels(CodeObject(all_files()[name], name))
+    strangers = {
+        (each.decoded.text, role)
+        for kernel in kernels
+        for each in kernel.instructions
+        for role in get_args(Role)
+        if registers_in(role, each.decoded) & ~(each.reads | each.writes)
+    }
+    assert not strangers

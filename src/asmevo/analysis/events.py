@@ -39,7 +39,7 @@ from functools import cache, lru_cache
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from asmevo.program.instruction import Decoded
+from asmevo.program.instruction import Decoded, Modifier
 from asmevo.program.registers import UNIT_COUNT
 from asmevo.target import Target
 from asmevo.target.hazards import hazard_table
@@ -171,6 +171,11 @@ class Effect(Struct, frozen=True, eq=False):
 
 
 _EFFECTS: dict[Decoded, tuple[Target, Effect]] = {}
+_Form = tuple[str, frozenset[str], tuple[Modifier, ...], str]
+_PLAIN_FORMS: set[_Form] = set()
+"""Mnemonic, flags, modifiers and target of encodings that are plain. Only the registers of another encoding of the
+form can differ, and whether an encoding is plain does not hang on these: it is what `_events`, `_forbids`, `_orders`
+and `wait_values` say, which look at the form, and at registers for wait instructions only (never plain)."""
 
 
 def effect_of(decoded: Decoded, target: Target) -> Effect:
@@ -192,6 +197,16 @@ def counter_events(decoded: Decoded, target: Target) -> tuple[tuple[str, str], .
 
 
 def _effect(decoded: Decoded, target: Target) -> Effect:
+    form = (decoded.mnemonic, decoded.flags, decoded.modifiers, target.name)
+    if form in _PLAIN_FORMS:
+        return Effect(decoded.reads | decoded.writes, decoded.writes)
+    effect = _worked_out(decoded, target)
+    if effect.is_plain:
+        _PLAIN_FORMS.add(form)
+    return effect
+
+
+def _worked_out(decoded: Decoded, target: Target) -> Effect:
     lanes = lanes_of(target)
     flags = decoded.flags
     touches = decoded.reads | decoded.writes

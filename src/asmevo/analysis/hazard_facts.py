@@ -54,6 +54,7 @@ class Facts(Struct, frozen=True, eq=False):
     """What the table says of one encoding.
 
     `produces` and `consumes` are sets of wait-state rows, `checked` one of sequence rows, one bit a row.
+    `destination`: what a matrix operation writes (0 for others).
     `horizon`: no row needs this instruction to be farther away than so many wait states. `words` are those that
     hold of it. `sequences`: by set of sequence rows, what was asked so far (`HazardRules.sequence_facts`).
     """

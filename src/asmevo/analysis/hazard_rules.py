@@ -68,6 +68,7 @@ _KINDS: dict[RegisterKind, int] = {
     "m0": M0_MASK,
 }
 _PAIR_LIMIT = 1 << 20
+_DRAINED = Selector(depctr={"va_vdst": 0})
 
 
 class _PossiblePart(Struct, frozen=True):
@@ -84,6 +85,14 @@ class _PossiblePart(Struct, frozen=True):
     clears: tuple[Selector, ...]
 
 
+class _Asked(Struct, frozen=True):
+    """What an opcode may do in some sequence rows; `settled` are its facts if it plays no part with its registers."""
+
+    parts: tuple[_PossiblePart, ...]
+    effects: tuple[tuple[int, Effect | None], ...]
+    settled: SequenceFacts | None
+
+
 _Bundle = tuple[Role | None, int, int]
 
 
@@ -93,7 +102,8 @@ class _Kind(Struct, frozen=True):
     `producers` and `consumers` are bundles of wait-state rows that ask the same of an encoding: role, register mask
     (0: nothing is asked) and rows, one bit each; rows whose selector looks at registers stand in `..._asking`.
     `horizons` by the rows that an encoding produces for, see Facts. `effects`: what it does to pending sequences,
-    None where that depends on registers or the immediate.
+    None where that depends on registers or the immediate. `checked`: sequence rows that it may be the consumer of, one
+    bit each. `asked`: by set of sequence rows.
     """
 
     producers: tuple[_Bundle, ...]
@@ -103,6 +113,8 @@ class _Kind(Struct, frozen=True):
     horizons: dict[tuple[int, bool], int]
     parts: tuple[_PossiblePart, ...]
     effects: tuple[tuple[int, Effect | None], ...]
+    checked: int
+    asked: dict[int, _Asked]
 
 
 class _View(Struct, frozen=True):
@@ -143,6 +155,9 @@ class HazardRules:
         self._facts: dict[Decoded, Facts] = {}
         self._depctr = target.wait.depctr.instruction.value if target.wait.depctr is not None else ""
         self._kinds: dict[tuple[str, frozenset[str]], _Kind] = {}
+        self._alike = _alike([*self._rows, *self.sequences])
+        self._examples = tuple({number: selector for selector, number in self._alike.items()}.values())
+        self._affecting = [frozenset(self._alike[each] for each in _affecting(row)) for row in self.sequences]
         self._between: dict[tuple[Facts, Facts], tuple[Need, ...]] = {}
         self._hardware_registers: dict[str, int] = {}
 
@@ -171,24 +186,22 @@ class HazardRules:
         """Parts and effects of an encoding in these sequence rows."""
         found = facts.sequences.get(rows)
         if found is None:
-            view = _View(facts.decoded, facts.words, {})
-            kind = self._kind(facts.decoded.mnemonic, view.words)
-            touched = facts.decoded.reads | facts.decoded.writes
-            parts = [
-                self._part(possible, view)
-                for possible in kind.parts
-                if rows >> possible.row & 1 and (possible.concerns & touched or possible.concerns == ALL_UNITS)
-            ]
-            effects = [
-                (row, fixed or self._effect(self.sequences[row], view))
-                for row, fixed in kind.effects
-                if rows >> row & 1
-            ]
-            found = facts.sequences[rows] = SequenceFacts(
-                tuple(part for part in parts if part is not None),
-                tuple((row, effect) for row, effect in effects if effect is not None),
-            )
+            found = facts.sequences[rows] = self._sequence_facts(facts, rows)
         return found
+
+    def _sequence_facts(self, facts: Facts, rows: int) -> SequenceFacts:
+        kind = self._kind(facts.decoded.mnemonic, facts.words)
+        asked = kind.asked.get(rows) or _asked(kind, rows)
+        touched = facts.decoded.reads | facts.decoded.writes
+        concerned = [part for part in asked.parts if part.concerns & touched or part.concerns == ALL_UNITS]
+        if not concerned and asked.settled is not None:
+            return asked.settled
+        view = _View(facts.decoded, facts.words, {})
+        effects = [(row, fixed or self._effect(self.sequences[row], view)) for row, fixed in asked.effects]
+        return SequenceFacts(
+            tuple(part for possible in concerned if (part := self._part(possible, view)) is not None),
+            tuple((row, effect) for row, effect in effects if effect is not None),
+        )
 
     def row(self, rule: str) -> WaitStateRow | SequenceRow | PartialForwarding:
         """A row by its id. Raises KeyError."""
@@ -213,6 +226,7 @@ class HazardRules:
             row = self._rows[bit]
             if self._touches(row.consumer, view) and self._plays(row.via, view, producer=False):
                 consumes |= 1 << bit
+        is_matrix = "mfma" in view.words
         return Facts(
             decoded=decoded,
             words=view.words,
@@ -220,9 +234,9 @@ class HazardRules:
             produces=produces,
             consumes=consumes,
             horizon=self._horizon(kind, produces, decoded) if produces else 0,
-            is_matrix="mfma" in view.words,
-            destination=self._role(view, "destination"),
-            checked=sum(1 << possible.row for possible in kind.parts if possible.consumer),
+            is_matrix=is_matrix,
+            destination=self._role(view, "destination") if is_matrix else 0,
+            checked=kind.checked,
             sequences={},
             is_call="call" in view.words,
             is_nop=decoded.mnemonic == "s_nop",
@@ -230,14 +244,14 @@ class HazardRules:
         )
 
     def _rows_of(self, bundles: tuple[_Bundle, ...], view: _View) -> int:
-        rows = 0
+        rows, touched = 0, view.decoded.reads | view.decoded.writes  # no role has others, but `hwreg`
         for role, mask, bits in bundles:
-            if role is None or self._role(view, role) & mask:
+            if role is None or ((mask & touched or role == "hwreg") and self._role(view, role) & mask):
                 rows |= bits
         return rows
 
     def _horizon(self, kind: _Kind, produces: int, decoded: Decoded) -> int:
-        key = (produces, has_eight_bit_source(decoded))
+        key = (produces, "mai" in decoded.info.flags and has_eight_bit_source(decoded))
         found = kind.horizons.get(key)
         if found is None:
             found = max(self._wait_states(bit, decoded) for bit in units_of(produces))
@@ -263,10 +277,11 @@ class HazardRules:
         """Which rows an opcode may play a part in, whatever its registers are."""
         kind = self._kinds.get((mnemonic, words))
         if kind is None:
-            rows, sequences = list(enumerate(self._rows)), list(enumerate(self.sequences))
-            parts = (self._possible_part(place, mnemonic, words) for place, _ in sequences)
-            producers = [bit for bit, row in rows if self._is_kind(row.producer, mnemonic, words)]
-            consumers = [bit for bit, row in rows if self._is_kind(row.consumer, mnemonic, words)]
+            fitting, numbers = self._answers(mnemonic, words), self._alike
+            possible = (self._possible_part(place, fitting) for place in range(len(self.sequences)))
+            parts = tuple(p for p in possible if p.consumer or p.producer or p.primes or p.clears)
+            producers = [bit for bit, row in enumerate(self._rows) if numbers[row.producer] in fitting]
+            consumers = [bit for bit, row in enumerate(self._rows) if numbers[row.consumer] in fitting]
             produced, producers_asking = self._bundled(producers, producer=True)
             consumed, consumers_asking = self._bundled(consumers, producer=False)
             kind = self._kinds[mnemonic, words] = _Kind(
@@ -275,14 +290,21 @@ class HazardRules:
                 consumers=consumed,
                 consumers_asking=consumers_asking,
                 horizons={},
-                parts=tuple(p for p in parts if p.consumer or p.producer or p.primes or p.clears),
+                parts=parts,
                 effects=tuple(
-                    (place, self._fixed_effect(row, mnemonic, words))
-                    for place, row in sequences
-                    if self._may_affect(row, mnemonic, words)
+                    (place, self._fixed_effect(self.sequences[place], mnemonic, words, fitting))
+                    for place, affecting in enumerate(self._affecting)
+                    if not fitting.isdisjoint(affecting)
                 ),
+                checked=sum(1 << part.row for part in parts if part.consumer),
+                asked={},
             )
         return kind
+
+    def _answers(self, mnemonic: str, words: frozenset[str]) -> frozenset[int]:
+        """The numbers (`_alike`) of the table's selectors that fit an opcode; what many ask alike is answered once."""
+        fits = self._is_kind
+        return frozenset(n for n, selector in enumerate(self._examples) if fits(selector, mnemonic, words))
 
     def _is_kind(self, selector: Selector, mnemonic: str, words: frozenset[str]) -> bool:
         """The part of a selector that depends on the opcode only."""
@@ -296,33 +318,33 @@ class HazardRules:
             and (not selector.counters or mnemonic in self._target.wait.instructions)
         )
 
-    def _possible_part(self, place: int, mnemonic: str, words: frozenset[str]) -> _PossiblePart:
-        row = self.sequences[place]
+    def _possible_part(self, place: int, fitting: frozenset[int]) -> _PossiblePart:
+        row, numbers = self.sequences[place], self._alike
         primed = row.primed_by
-        clears = tuple(e for e in (primed.until if primed else ()) if self._is_kind(e, mnemonic, words))
+        clears = tuple(end for end in (primed.until if primed else ()) if numbers[end] in fitting)
         named = _KINDS[row.via.of] if row.via is not None and row.via.produced != "hwreg" else ALL_UNITS
         return _PossiblePart(
             row=place,
             concerns=ALL_UNITS if clears else named | (_KINDS[primed.of] if primed is not None else 0),
-            consumer=self._is_kind(row.consumer, mnemonic, words),
-            producer=self._is_kind(row.producer, mnemonic, words),
-            primes=primed is not None and self._is_kind(primed.by, mnemonic, words),
+            consumer=numbers[row.consumer] in fitting,
+            producer=numbers[row.producer] in fitting,
+            primes=primed is not None and numbers[primed.by] in fitting,
             clears=clears,
         )
 
-    def _may_affect(self, row: SequenceRow, mnemonic: str, words: frozenset[str]) -> bool:
-        return any(self._is_kind(selector, mnemonic, words) for selector in _affecting(row))
-
-    def _fixed_effect(self, row: SequenceRow, mnemonic: str, words: frozenset[str]) -> Effect | None:
+    def _fixed_effect(
+        self, row: SequenceRow, mnemonic: str, words: frozenset[str], fitting: frozenset[int]
+    ) -> Effect | None:
         """The effect, if the opcode alone settles it."""
         passes_other_than_one_state = mnemonic == "s_nop" or "unknown" in words
         if passes_other_than_one_state and any(end.anything for end in row.until):
             return None
         asks_more = [s for s in _affecting(row) if s.writes or s.reads or s.depctr or s.counters]
-        if any(self._is_kind(selector, mnemonic, words) for selector in asks_more):
+        numbers = self._alike
+        if any(numbers[selector] in fitting for selector in asks_more):
             return None
-        counts = [int(self._is_kind(end, mnemonic, words)) for end in row.until]
-        return self._effect_of(row, counts, 0, lambda selector: self._is_kind(selector, mnemonic, words))
+        counts = [int(numbers[end] in fitting) for end in row.until]
+        return self._effect_of(row, counts, 0, lambda selector: numbers[selector] in fitting)
 
     def _effect(self, row: SequenceRow, view: _View) -> Effect | None:
         states, primed = wait_states(view.decoded), 0
@@ -397,7 +419,7 @@ class HazardRules:
             return None
         decoded, words = view.decoded, view.words
         is_valu = "valu" in words
-        drained = self._matches(Selector(depctr={"va_vdst": 0}), view)
+        drained = self._matches(_DRAINED, view)
         sources = {o.registers.mask & VGPR_MASK for o in decoded.sources if o.registers is not None}
         return ForwardingPart(
             ends=drained or bool(words & {"vmem", "ds", "exp"}),
@@ -445,6 +467,29 @@ class HazardRules:
             return 0
         name = texts[0].removeprefix("hwreg(").removesuffix(")").split(",")[0].strip()
         return self._hardware_registers.setdefault(name, 1 << len(self._hardware_registers))
+
+
+def _alike(rows: list[WaitStateRow | SequenceRow]) -> dict[Selector, int]:
+    """All selectors of the rows, with one number for those that ask the same of an opcode."""
+    numbers: dict[tuple[object, ...], int] = {}
+    alike = {}
+    for row in rows:
+        selectors = [row.producer, row.consumer]
+        if isinstance(row, SequenceRow):
+            selectors += _affecting(row)
+            selectors += [row.primed_by.by, *row.primed_by.until] if row.primed_by is not None else []
+        for s in selectors:
+            asked = (s.all_of, s.any_of, s.none_of, s.mnemonic, s.not_mnemonic, bool(s.depctr), bool(s.counters))
+            alike[s] = numbers.setdefault(asked, len(numbers))
+    return alike
+
+
+def _asked(kind: _Kind, rows: int) -> _Asked:
+    parts = tuple(part for part in kind.parts if rows >> part.row & 1)
+    effects = tuple((row, effect) for row, effect in kind.effects if rows >> row & 1)
+    fixed = tuple((row, effect) for row, effect in effects if effect is not None)
+    asked = kind.asked[rows] = _Asked(parts, effects, SequenceFacts((), fixed) if fixed == effects else None)
+    return asked
 
 
 @cache

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 
-from asmevo.program.instruction import Decoded, Operand
+from asmevo.program.instruction import Decoded, Modifier, Operand
 from asmevo.program.registers import UNIT_COUNT, VCC_MASK, VECTOR_MASK
 from asmevo.target import Target
 from asmevo.target.hazards import Role
@@ -23,6 +23,7 @@ _NOP_FIELD = 0xF
 MOST_NOP_STATES = _NOP_FIELD + 1
 """Wait states of the longest `s_nop`."""
 _WIDE_NSA_BYTES = 16
+_BUFFERS = ("MUBUF", "MTBUF")
 
 
 def wait_states(decoded: Decoded) -> int:
@@ -32,8 +33,28 @@ def wait_states(decoded: Decoded) -> int:
     return 0 if "unknown" in decoded.flags else 1
 
 
+_Form = tuple[str, str, frozenset[str], tuple[Modifier, ...], int, int, bool]
+_WORDS: dict[_Form, frozenset[str]] = {}
+
+
 def words_of(decoded: Decoded, target: Target) -> frozenset[str]:
-    """All words that hold of an encoding."""
+    """All words that hold of an encoding.
+
+    Registers matter to few of them; the others' words are kept by form: mnemonic, encoding, flags, modifiers, number of
+    operands, size, and whether a source is written.
+    """
+    mnemonic, encoding, flags = decoded.mnemonic, decoded.info.encoding, decoded.info.flags
+    if "mai" in flags or encoding in _BUFFERS or mnemonic == "s_sendmsg":
+        return _worked_out(decoded, target)
+    writes_source = bool(decoded.reads & decoded.writes)
+    form = (mnemonic, encoding, flags, decoded.modifiers, len(decoded.operands), len(decoded.code), writes_source)
+    words = _WORDS.get(form)
+    if words is None:
+        words = _WORDS[form] = _worked_out(decoded, target)
+    return words
+
+
+def _worked_out(decoded: Decoded, target: Target) -> frozenset[str]:
     words = set(decoded.flags)
     if decoded.info.encoding == "SOPP":
         words.add("sopp")
@@ -148,7 +169,7 @@ def has_eight_bit_source(decoded: Decoded) -> bool:
 
 
 def _offset_register(decoded: Decoded) -> bool:
-    is_buffer = decoded.info.encoding in ("MUBUF", "MTBUF") and bool(decoded.operands)
+    is_buffer = decoded.info.encoding in _BUFFERS and bool(decoded.operands)
     return is_buffer and decoded.operands[-1].registers is not None
 
 

@@ -4,8 +4,9 @@ Lattice. The state at a point of the code is a set of producers that may still d
 that can have happened since:
 
 * for rows of wait states: the producer and the least number of wait states since, over all paths. A producer
-  leaves the set when no row needs more than that. For matrix operations also the registers that a later
-  matrix operation has overwritten on every path (the later one then stands for them).
+  leaves the set when no row needs more than that; rows whose consumers the kernel does not have are left out.
+  For matrix operations also the registers that a later matrix operation has overwritten on every path (the
+  later one then stands for them).
 * for sequence rows: row, producer, its registers, for each counted end the least count over all paths, and
   whether the arming instruction may have been seen. It leaves the set when one end is complete on all paths.
 * for rows with priming: the registers that may have been touched before.
@@ -37,10 +38,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from heapq import heappop, heappush
 from operator import add, neg, sub
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from asmevo.analysis.control_flow import ControlFlow
+from asmevo.analysis.events import union
 from asmevo.analysis.hazard_facts import Facts, ForwardingPart, SequenceFacts, SequencePart
 from asmevo.analysis.hazard_rules import ALL_UNITS, HazardRules, hazard_rules
 from asmevo.program.instruction import Decoded, Instruction
@@ -132,14 +135,21 @@ class _State(Struct, frozen=True):
     results: frozenset[_Result]
 
 
+class Concerns(NamedTuple):
+    """The rows that some instruction of a kernel can be the consumer of, one bit each; the others can harm nobody."""
+
+    sequences: int
+    wait_states: int
+
+
 class _Front(Struct):
-    """The state while it moves through a block; only the sequence rows in `rows` matter.
+    """The state while it moves through a block; only the rows in `concerns` matter.
 
     `clock` counts wait states from the entry on, `soonest` is when the first of `recent` ends.
     """
 
     rules: HazardRules
-    rows: int
+    concerns: Concerns
     recent: list[_Passing]
     pending: _PendingByRow
     clocks: list[tuple[int, ...]]
@@ -149,13 +159,13 @@ class _Front(Struct):
     soonest: int = 0
 
     @staticmethod
-    def at(state: _State, rules: HazardRules, rows: int) -> _Front:
+    def at(state: _State, rules: HazardRules, concerns: Concerns) -> _Front:
         pending: _PendingByRow = {}
         for row, each in state.pending:
             pending.setdefault(row, {})[each.instruction] = each
         clocks = [(0,) * len(limits) for limits in rules.limits]
         recent = [_Passing(each.instruction, each.facts, -each.age, each.overwritten) for each in state.recent]
-        return _Front(rules, rows, recent, pending, clocks, list(state.primed), list(state.results))
+        return _Front(rules, concerns, recent, pending, clocks, list(state.primed), list(state.results))
 
     def state(self) -> _State:
         pending = frozenset(
@@ -177,11 +187,11 @@ class _Front(Struct):
             if facts.consumes:
                 self._meet_recent(instruction, facts, violations)
             self._let_time_pass(facts)
-        if facts.produces:
+        if facts.produces & self.concerns.wait_states:
             self.recent.append(_Passing(instruction, facts, self.clock, 0))
             self.soonest = min(self.soonest, self.clock + facts.horizon)
-        if self.rows:
-            self._step_sequences(instruction, self.rules.sequence_facts(facts, self.rows), violations)
+        if rows := self.concerns.sequences:
+            self._step_sequences(instruction, self.rules.sequence_facts(facts, rows), violations)
         if facts.is_call:
             self.primed = _everything_touched(self.rules)
         if facts.forwarding is not None:
@@ -375,15 +385,15 @@ def _join_pending(
 
 
 _Passage = tuple[_State, tuple[Violation, ...]]
-_PASSAGES: dict[tuple[HazardRules, int, tuple[Instruction, ...], _State], _Passage] = {}
+_PASSAGES: dict[tuple[HazardRules, Concerns, tuple[Instruction, ...], _State], _Passage] = {}
 _PASSAGE_LIMIT = 1 << 13
 
 
-def _pass_block(rules: HazardRules, rows: int, block: Block, entry: _State) -> _Passage:
-    key = (rules, rows, block.instructions, entry)
+def _pass_block(rules: HazardRules, concerns: Concerns, block: Block, entry: _State) -> _Passage:
+    key = (rules, concerns, block.instructions, entry)
     found = _PASSAGES.get(key)
     if found is None:
-        front, violations = _Front.at(entry, rules, rows), list[Violation]()
+        front, violations = _Front.at(entry, rules, concerns), list[Violation]()
         facts = rules.facts
         for instruction in block.instructions:
             front.step(instruction, facts(instruction.decoded), violations)
@@ -394,14 +404,11 @@ def _pass_block(rules: HazardRules, rows: int, block: Block, entry: _State) -> _
 
 
 class HazardAnalysis(Struct, frozen=True):
-    """The result for one kernel: `violations` in the order of the code.
-
-    `rows` are the sequence rows that some instruction of the kernel can be the consumer of.
-    """
+    """The result for one kernel: `violations` in the order of the code."""
 
     kernel: Kernel
     rules: HazardRules
-    rows: int
+    concerns: Concerns
     flow: ControlFlow
     violations: tuple[Violation, ...]
     _entries: dict[int, _State]
@@ -429,7 +436,7 @@ class HazardAnalysis(Struct, frozen=True):
 
     def front(self, state: _State) -> _Front:
         """A state to move through the code from here on."""
-        return _Front.at(state, self.rules, self.rows)
+        return _Front.at(state, self.rules, self.concerns)
 
     def _states(self, instructions: Iterable[Instruction]) -> int:
         return sum(self.rules.facts(instruction.decoded).wait_states for instruction in instructions)
@@ -440,11 +447,11 @@ def analyse_hazards(kernel: Kernel) -> HazardAnalysis:
     rules = hazard_rules(kernel.target, kernel.wave_size, kernel.xnack is not False)
     flow = ControlFlow(kernel)
     entries = {index: _entry_state(kernel, rules) for index in _entry_blocks(kernel, flow)}
-    rows = _checked_rows(rules, kernel)
+    concerns = _concerns(rules, kernel)
     waiting, violations = list(entries), dict[int, tuple[Violation, ...]]()
     while waiting:
         index = waiting.pop(0)
-        leaving, violations[index] = _pass_block(rules, rows, kernel.blocks[index], entries[index])
+        leaving, violations[index] = _pass_block(rules, concerns, kernel.blocks[index], entries[index])
         for successor in flow.successors[index]:
             before = entries.get(successor)
             after = leaving if before is None else _join(before, leaving)
@@ -453,26 +460,25 @@ def analyse_hazards(kernel: Kernel) -> HazardAnalysis:
                 if successor not in waiting:
                     waiting.append(successor)
     ordered = tuple(found for index in sorted(violations) for found in violations[index])
-    return HazardAnalysis(kernel, rules, rows, flow, ordered, entries)
+    return HazardAnalysis(kernel, rules, concerns, flow, ordered, entries)
 
 
-_CHECKED: dict[tuple[HazardRules, tuple[Instruction, ...]], int] = {}
+_CONCERNS: dict[tuple[HazardRules, tuple[Instruction, ...]], Concerns] = {}
 
 
-def _checked_rows(rules: HazardRules, kernel: Kernel) -> int:
-    rows = 0
+def _concerns(rules: HazardRules, kernel: Kernel) -> Concerns:
+    sequences = wait_states = 0
     for block in kernel.blocks:
         key = (rules, block.instructions)
-        found = _CHECKED.get(key)
+        found = _CONCERNS.get(key)
         if found is None:
-            if len(_CHECKED) >= _PASSAGE_LIMIT:
-                _CHECKED.clear()
-            found = 0
-            for instruction in block.instructions:
-                found |= rules.facts(instruction.decoded).checked
-            _CHECKED[key] = found
-        rows |= found
-    return rows
+            if len(_CONCERNS) >= _PASSAGE_LIMIT:
+                _CONCERNS.clear()
+            facts = [rules.facts(instruction.decoded) for instruction in block.instructions]
+            found = _CONCERNS[key] = Concerns(union(f.checked for f in facts), union(f.consumes for f in facts))
+        sequences |= found.sequences
+        wait_states |= found.wait_states
+    return Concerns(sequences, wait_states)
 
 
 def _entry_blocks(kernel: Kernel, flow: ControlFlow) -> list[int]:

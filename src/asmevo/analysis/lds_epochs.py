@@ -27,7 +27,7 @@ has no races.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -44,7 +44,7 @@ Slot = tuple[int, int, str]
 """The instruction that defines the address (an id, -1 for the launch), its register, offset modifiers as printed."""
 _AT_LAUNCH, _SEVERAL = -1, -2
 _Definitions = dict[int, int]
-_Reads = frozenset[tuple[int, frozenset[Slot] | None, int]]
+_Reads = Mapping[int, tuple[frozenset[Slot] | None, int]]
 
 
 class Race(Struct, frozen=True):
@@ -71,7 +71,7 @@ class _State(Struct, frozen=True):
 
 
 _LDS = frozenset({"ds", "lds_dma"})
-_START = _State(frozenset(), frozenset(), frozenset(), frozenset(), False, frozenset())
+_START = _State(frozenset(), frozenset(), frozenset(), {}, False, frozenset())
 
 
 def writes_lds(decoded: Decoded) -> bool:
@@ -143,7 +143,7 @@ class _Epochs:
                 yield Race(max(foreign), instruction.id, block, is_overwrite=False, slots=len(state.dirty))
         if writes_lds(decoded):
             slot = self._slot(instruction)
-            read = [(id_, slots) for id_, left, slots in state.reads if left is not None and left == {slot}]
+            read = [(id_, slots) for id_, (left, slots) in state.reads.items() if left is not None and left == {slot}]
             if read:
                 id_, slots = max(read)
                 yield Race(id_, instruction.id, block, is_overwrite=True, slots=slots)
@@ -158,7 +158,7 @@ class _Epochs:
             state = self._written(state, instruction)
         if reads_lds_memory(decoded):
             candidates = None if state.moving or state.dirty else state.known
-            new = frozenset({(instruction.id, candidates, len(candidates or ()))})
+            new = {instruction.id: (candidates, len(candidates or ()))}
             state = replace(state, reads=_merged(state.reads, new))
         return state
 
@@ -166,7 +166,7 @@ class _Epochs:
         dirty, slot = state.dirty | {instruction.id}, self._slot(instruction)
         if slot is None:
             return replace(state, dirty=dirty)
-        reads = frozenset((id_, of if of is None else of - {slot}, slots) for id_, of, slots in state.reads)
+        reads = {id_: (of if of is None else of - {slot}, slots) for id_, (of, slots) in state.reads.items()}
         return replace(state, clean=state.clean - {slot}, known=state.known - {slot}, dirty=dirty, reads=reads)
 
     def _published(self, state: _State, *, split: bool) -> _State:
@@ -174,7 +174,7 @@ class _Epochs:
         slots = [self._slot(self.kernel.by_id[id_]) for id_ in ids]
         new = {slot for slot in slots if slot is not None}
         moving = state.moving or None in slots
-        return _State(state.clean | new, state.known | new, state.dirty - ids, frozenset(), moving, frozenset())
+        return _State(state.clean | new, state.known | new, state.dirty - ids, {}, moving, frozenset())
 
 
 def _slots(kernel: Kernel, flow: ControlFlow) -> dict[int, Slot]:
@@ -185,11 +185,15 @@ def _slots(kernel: Kernel, flow: ControlFlow) -> dict[int, Slot]:
     """
     looped = {block for loop in flow.loops for block in loop.blocks}
     slots: dict[int, Slot] = {}
-    addresses = union(_address(each.decoded) for each in kernel.instructions)
+    addresses = union(_address(each.decoded) for each in kernel.instructions if "ds" in each.flags)
+    concerned = [
+        [each for each in block.instructions if "ds" in each.flags or each.writes & addresses]
+        for block in kernel.blocks
+    ]
 
     def through(block: int, entry: _Definitions) -> _Definitions:
         definitions = dict(entry)
-        for instruction in kernel.blocks[block].instructions:
+        for instruction in concerned[block]:
             _note_slot(slots, instruction, definitions)
             written = instruction.writes & addresses
             if written:
@@ -234,11 +238,11 @@ def _joined(first: _Definitions | None, second: _Definitions) -> _Definitions:
 
 def _merged(first: _Reads, second: _Reads) -> _Reads:
     """Reads on either of two paths; a read keeps all slots that either path leaves it."""
-    found = {id_: (left, slots) for id_, left, slots in first}
-    for id_, left, slots in second:
+    found = dict(first)
+    for id_, (left, slots) in second.items():
         known, before = found.get(id_, (frozenset(), 0))
         found[id_] = (None if known is None or left is None else known | left, max(slots, before))
-    return frozenset((id_, left, slots) for id_, (left, slots) in found.items())
+    return found
 
 
 def _join(first: _State | None, second: _State) -> _State:

@@ -41,7 +41,8 @@ Role = Literal[
 """A set of an instruction's registers. `reads`, `writes` and `touches` (both) hold implicit ones, too;
 `operand_reads` is what printed operands read, plus VCC; `destination` what printed operands write. `src_c` is
 the accumulator of a matrix or DOT operation, `src_ab` all its other sources (index and scales included).
-`lane_mask` is an operand of one bit a lane; `hwreg` the hardware register of s_getreg and s_setreg."""
+`lane_mask` is an operand of one bit a lane; `hwreg` the hardware register of s_getreg and s_setreg, which is a name
+and no register; all others lie within `touches`."""
 
 RegisterKind = Literal["any", "vgpr", "agpr", "vector", "sgpr", "vcc", "scalar", "exec", "m0"]
 """`sgpr` leaves out VCC; `scalar` has both, and the trap registers."""
@@ -49,13 +50,13 @@ RegisterKind = Literal["any", "vgpr", "agpr", "vector", "sgpr", "vcc", "scalar",
 Severity = Literal["error", "warning"]
 
 
-class Selector(Frozen, frozen=True):
+class Selector(Frozen, frozen=True, eq=False):
     """Which instructions are meant. All parts that are given must hold.
 
     `all_of`, `any_of`, `none_of`: words. `mnemonic`, `not_mnemonic`: shell patterns of which one / none fits
     the mnemonic without its encoding suffix (`_e32`, `_e64`, `_dpp`, `_sdwa`). `writes`: writes a register of
     one of these kinds, implicit ones included; `reads` likewise. `depctr` and `counters`: a wait instruction
-    that waits until each of these fields or counters is at most this.
+    that waits until each of these fields or counters is at most this. Two selectors are equal only if they are one.
     """
 
     all_of: tuple[Word, ...] = ()
@@ -82,7 +83,7 @@ class Via(Frozen, frozen=True):
     match: Literal["overlap", "exact", "partial"] = "overlap"
 
 
-class End(Selector, frozen=True):
+class End(Selector, frozen=True, eq=False):
     """Something that ends the danger after `times` occurrences.
 
     `anything`: every wait state occurs. `reads_primed`: only if its operands name a register that the row's
