@@ -135,6 +135,28 @@ def test_the_wait_names_the_load_it_waits_for(kernel_of: Build) -> None:
     assert (worst.waits_for, worst.instruction, worst.reason) == (0, 4, "wait vmcnt")
 
 
+@pytest.mark.parametrize(
+    ("gpu", "invalidate", "wait"),
+    [
+        ("gfx942", "buffer_inv sc1", "s_waitcnt vmcnt(0)"),
+        ("gfx1201", "global_inv scope:SCOPE_SE", "s_wait_loadcnt 0x0"),
+    ],
+)
+def test_no_gain_rests_on_how_long_an_invalidation_takes(
+    kernel_of: Build, gpu: str, invalidate: str, wait: str
+) -> None:
+    """Nobody measured it. Waiting for one costs what waiting for the accesses before it does, and no more."""
+    loads = "global_load_b32" if gpu == "gfx1201" else "global_load_dword"
+    with_load = f"{loads} v0, v[2:3], off
+"
+    alone = loop_of(kernel_of, gpu, f"{invalidate}
+{wait}")
+    behind = loop_of(kernel_of, gpu, f"{with_load}{invalidate}
+{wait}")
+    assert alone < 60
+    assert behind - loop_of(kernel_of, gpu, f"{with_load}{wait}") < 20
+
+
 def test_more_waves_hide_more_latency(kernel_of: Build) -> None:
     body = "global_load_b32 v1, v0, s[0:1]\n" + INDEPENDENT + "\ns_waitcnt vmcnt(0)\nv_add_f32 v50, v1, v1\n"
     kernel = kernel_of("gfx1100", "s_nop 0", body + "s_cbranch_scc1 loop", "s_endpgm")

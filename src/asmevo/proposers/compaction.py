@@ -31,7 +31,7 @@ from asmevo.program.registers import RegisterFile
 from asmevo.proposers.compaction_layout import Layout, with_marks
 from asmevo.proposers.pressure_relief import blocks_over, lowered
 from asmevo.proposers.proposer import Facts
-from asmevo.proposers.register_room import descriptor_with
+from asmevo.proposers.register_room import descriptor_with, waves_by_vgprs
 
 _STEPS = 3
 _SPARE = (0, 2, 4, 8)
@@ -79,12 +79,12 @@ def _within(facts: Facts, limit: int) -> tuple[Block, ...] | None:
 
 def _steps(kernel: Kernel) -> Iterator[int]:
     """Limits on VGPRs with which a SIMD holds more waves, one step after the other."""
-    given = register_counts(kernel.descriptor, kernel.target, kernel.wave_size) if kernel.descriptor else None
-    waves, found = occupancy(kernel).waves, 0
-    for limit in range(given.vgprs if given is not None else 0, 0, -1):
-        now = occupancy(replace(kernel, descriptor=descriptor_with(kernel, limit))).waves
-        if now > waves:
+    assert kernel.descriptor is not None
+    given = register_counts(kernel.descriptor, kernel.target, kernel.wave_size)
+    waves_with, waves, found = waves_by_vgprs(kernel), occupancy(kernel).waves, 0
+    for limit in range(given.vgprs, 0, -1):
+        if waves_with(limit) > waves:
             yield limit
-            waves, found = now, found + 1
+            waves, found = waves_with(limit), found + 1
             if found == _STEPS:
                 return

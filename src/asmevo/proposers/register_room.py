@@ -27,15 +27,17 @@ def vgpr_room(kernel: Kernel) -> int:
     named = register_use(kernel).vgprs
     if kernel.descriptor is None:
         return named
-    waves, target = occupancy(kernel).waves, kernel.target
-    counts = _needed(kernel)
+    waves, least = waves_by_vgprs(kernel), occupancy(kernel).waves
+    most = range(kernel.target.vgpr.max_addressable.value, named, -1)
+    return next((vgprs for vgprs in most if waves(vgprs) >= least), named)
 
-    def keeps(vgprs: int) -> bool:
-        total = replace(register_use(kernel), vgprs=vgprs, agprs=counts.agprs).total_vgprs(target)
-        return target.waves_for_vgprs(total, kernel.wave_size) >= waves
 
-    most = range(target.vgpr.max_addressable.value, named, -1)
-    return next((vgprs for vgprs in most if keeps(vgprs)), named)
+def waves_by_vgprs(kernel: Kernel) -> Callable[[int], int]:
+    """Waves on a SIMD of a kernel that is given another number of VGPRs and is the same in all else."""
+    target, size = kernel.target, kernel.wave_size
+    others = min(limit.waves for limit in occupancy(kernel).limits if limit.resource != "VGPRs")
+    use = replace(register_use(kernel), agprs=_needed(kernel).agprs)
+    return lambda vgprs: min(others, target.waves_for_vgprs(replace(use, vgprs=vgprs).total_vgprs(target), size))
 
 
 def descriptor_with(kernel: Kernel, vgprs: int) -> KernelDescriptor:

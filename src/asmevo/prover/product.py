@@ -83,6 +83,7 @@ class Product:
         self.cuts: dict[tuple[int, int], Cut] = {}
         self.waiting: deque[Cut] = deque()
         self.rounds: dict[int, int] = {}
+        self.pace = Pace.DECISIONS
 
     def compare(self) -> ProductResult:
         """Matches the two kernels from their entries on."""

@@ -29,9 +29,8 @@ from asmevo.prover.state import NotLiftedError, State
 from asmevo.prover.terms import Term
 from asmevo.prover.version import Decision, Leaving, Pace, UndecidedError, Version
 
-_MOST_ATTEMPTS = 48  # pairs of places that one plan looks at
-_MOST_FORKS = 5  # decisions that one version makes by itself, one after the other
-_MOST_WAITS = 5  # starts of loops that a version passes meanwhile
+_MOST_ATTEMPTS = 160  # pairs of places that one search for a plan looks at
+_MOST_STEPS = 7  # steps of one version by itself on a way of a plan
 
 
 class Stretch(Struct):
@@ -58,14 +57,15 @@ class Planner(Struct):
     reason: UndecidedError | None = None
 
     def plan(self, first: Stretch, second: Stretch, equality: Equality) -> list[Meeting]:
-        """Meetings on all ways. Raises UndecidedError, with why the last try failed."""
-        found = self._plan((first, second), equality, 1, _MOST_FORKS, _MOST_WAITS)
-        if found is None:
-            raise self.reason or UndecidedError("no way was found to go round the loops of both versions together")
-        return found
+        """Meetings on all ways, after as few steps as possible. Raises UndecidedError, with why the last try failed."""
+        for steps in range(_MOST_STEPS + 1):
+            found = self._plan((first, second), equality, 1, steps)
+            if found is not None:
+                return found
+        raise self.reason or UndecidedError("no way was found to go round the loops of both versions together")
 
     def _plan(
-        self, pair: tuple[Stretch, Stretch], equality: Equality, path: int, forks: int, waits: int
+        self, pair: tuple[Stretch, Stretch], equality: Equality, path: int, steps: int
     ) -> list[Meeting] | None:
         self.attempts -= 1
         if self.attempts < 0:
@@ -76,13 +76,15 @@ class Planner(Struct):
                 return [Meeting(pair, equality, path)]
         except UndecidedError as error:
             self.reason = error
-        for side in _slower_first(pair, Leaving.REPEATS) if waits else ():
+        if not steps:
+            return None
+        for side in _slower_first(pair, Leaving.REPEATS):
             further = self._gone_on(pair, side, pair[side].decision.goals[0])
-            found = None if further is None else self._plan(further, equality, path, forks, waits - 1)
+            found = None if further is None else self._plan(further, equality, path, steps - 1)
             if found is not None:
                 return found
-        for side in _slower_first(pair, Leaving.FORKS) if forks else ():
-            found = self._both_ways(pair, side, equality, path, forks, waits)
+        for side in _slower_first(pair, Leaving.FORKS):
+            found = self._both_ways(pair, side, equality, path, steps)
             if found is not None:
                 return found
         return None
@@ -99,7 +101,7 @@ class Planner(Struct):
         return any(equality.same(one.condition, condition) is True for condition in either)
 
     def _both_ways(
-        self, pair: tuple[Stretch, Stretch], side: int, equality: Equality, path: int, forks: int, waits: int
+        self, pair: tuple[Stretch, Stretch], side: int, equality: Equality, path: int, steps: int
     ) -> list[Meeting] | None:
         condition = pair[side].decision.condition
         assert condition is not None
@@ -110,7 +112,7 @@ class Planner(Struct):
             goal = pair[side].decision.goals[outcome]
             further = self._waiting(pair, side, goal) or self._gone_on(pair, side, goal)
             within = self.narrowed(equality, known)
-            found = None if further is None else self._plan(further, within, 2 * path + outcome, forks - 1, waits)
+            found = None if further is None else self._plan(further, within, 2 * path + outcome, steps - 1)
             if found is None:
                 return None
             meetings += found

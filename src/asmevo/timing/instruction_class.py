@@ -88,5 +88,7 @@ def class_of_event(event: str) -> tuple[str, Port]:
         return "message", Port.IMMEDIATE
     if event in ("export", "gds_gpr_lock"):
         return "export", Port.EXPORT
+    if event == "cache_invalidate":
+        return event, Port.VMEM
     stores = event.endswith(("store", "noret", "writeback"))
     return ("vmem_store" if stores else "vmem_load"), Port.VMEM

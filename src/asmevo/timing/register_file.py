@@ -80,7 +80,7 @@ class RegisterFile:
 
     __slots__ = (
         *("_ahead_cycles", "_busy", "_cached", "_executed", "_fill", "_gathered", "_ports"),
-        *("_to_execute", "_to_gather", "_used", "_write"),
+        *("_to_execute", "_to_gather", "_used", "_write", "_written"),
     )
 
     def __init__(self, facts: RegisterFileFacts) -> None:
@@ -93,6 +93,7 @@ class RegisterFile:
         self._ahead_cycles = facts.ahead_cycles
         self._executed = deque([-(1 << 30)] * facts.ahead, maxlen=facts.ahead)
         self._gathered = -(1 << 30)
+        self._written = -1
 
     def gather(self, wave: int, operands: Operands, results: Results, issue: int, earliest: int) -> int:
         """An instruction that issued at `issue` and executes at `earliest` or later takes ports for its registers.
@@ -122,7 +123,7 @@ class RegisterFile:
                 if taken < ports:
                     ring[place] = stamp + (taken + 1 if taken > 0 else 1)
                 else:
-                    done = max(done, self._next_free(ring, start + 1))
+                    done = max(done, self._next_free(ring, start + 1) - (cache < 0))
             self._gathered = done
             if done + self._to_execute > earliest:
                 earliest = done + self._to_execute
@@ -130,8 +131,10 @@ class RegisterFile:
         cycle = earliest + self._write
         stamp, place = cycle << _COUNT_BITS, cycle & _MASK
         for bank, cache, unit in results:
-            ring = busy[bank]
-            ring[place] = (ring[place] if ring[place] > stamp else stamp) + 1
+            if first + unit != self._written:
+                self._written = first + unit
+                ring = busy[bank]
+                ring[place] = (ring[place] if ring[place] > stamp else stamp) + 1
             if cached[cache] == first + unit:
                 cached[cache] = -1
             if cached[cache + 1] == first + unit:
