@@ -147,12 +147,9 @@ def test_no_gain_rests_on_how_long_an_invalidation_takes(
 ) -> None:
     """Nobody measured it. Waiting for one costs what waiting for the accesses before it does, and no more."""
     loads = "global_load_b32" if gpu == "gfx1201" else "global_load_dword"
-    with_load = f"{loads} v0, v[2:3], off
-"
-    alone = loop_of(kernel_of, gpu, f"{invalidate}
-{wait}")
-    behind = loop_of(kernel_of, gpu, f"{with_load}{invalidate}
-{wait}")
+    with_load = f"{loads} v0, v[2:3], off\n"
+    alone = loop_of(kernel_of, gpu, f"{invalidate}\n{wait}")
+    behind = loop_of(kernel_of, gpu, f"{with_load}{invalidate}\n{wait}")
     assert alone < 60
     assert behind - loop_of(kernel_of, gpu, f"{with_load}{wait}") < 20
 

@@ -3,8 +3,8 @@
 What is alive where a block begins and ends no order changes; the peaks between are often a matter of when loads and
 independent chains begin. Each block with more than `limit` VGPRs in use is put in order anew on virtual registers
 (`virtual_region`) by agents that are kept within the limit (`bounded_agent`): first one that hides latency, at last
-one that thinks of nothing but pressure. Where that leaves too many alive, the bound is lowered. A block whose base order
-does not keep the limit is given up.
+one that thinks of nothing but pressure. Where that leaves too many alive, the bound is lowered. A block whose base
+order does not keep the limit is given up.
 
 The result names as many registers as before, but needs fewer at once; `compaction` moves them together.
 """

@@ -12,6 +12,8 @@ AGPRs are 124 VGPRs in granules of 8, and asking for 128 and 4 would cost a step
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec.structs import replace
 
 from asmevo.analysis.occupancy import occupancy

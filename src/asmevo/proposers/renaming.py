@@ -10,8 +10,8 @@ since wide operands need neighbours, the bound is lowered.
 Registers are also chosen so that the sources of one instruction come from different banks, where the target's banks
 are known; that is a wish, not a condition. The old order with nothing but that is one of the proposals.
 
-For each block the cheapest is proposed that the model does not find slower, and the next one if that is refused; at last
-all blocks together.
+For each block the cheapest is proposed that the model does not find slower, and the next one if that is refused; at
+last all blocks together.
 """
 
 from __future__ import annotations

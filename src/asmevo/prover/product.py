@@ -290,7 +290,7 @@ class Product:
 
         try:
             start = narrowed(outer, self.build.both(self.build.true, *cut.facts))
-            for meeting in Planner(self.versions, narrowed).plan(first, second, start):
+            for meeting in Planner(self.versions, narrowed, self._agree).plan(first, second, start):
                 self.equality = meeting.equality
                 self._compare_memory(*meeting.stretches)
                 self._follow(cut, *meeting.stretches, meeting.path)
@@ -298,6 +298,16 @@ class Product:
             self.equality = outer
             for equality in made:
                 outer.models += equality.models
+
+    def _agree(self, first: Stretch, second: Stretch) -> bool:
+        """Whether registers of the wave that hold the same at a known pair of starts of loops do so again."""
+        cut = self.cuts.get((first.decision.goals[0], second.decision.goals[0]))
+        values: dict[int, Term] = {}
+        for (side, unit), term in cut.relation.items() if cut is not None else ():
+            now = (first, second)[side].state.unit(unit)
+            if not VECTOR_MASK >> unit & 1 and values.setdefault(term.id, now) is not now:
+                return False
+        return True
 
     def _match(self, cut: Cut, first: Stretch, second: Stretch, path: int) -> None:
         """Compares two stretches, or goes on with one of them alone where only it has come to a fork.

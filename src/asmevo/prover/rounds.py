@@ -12,6 +12,10 @@ Facts are what was decided on the way; of those that hold whenever control comes
 them (`relation.find_facts`). A loop unrolled by two has no test in its middle: that it would have gone on there follows
 from the facts (i < n, i and n even), and so the version before never leaves there.
 
+Where nothing but registers changes, equal effects say little about which round belongs to which. So plans are sought
+first among those that bring two versions to the starts of loops only with the wave's registers as equal as they were
+there before (`agree`): the counters of the loops.
+
 A plan is tried before anything is recorded; the first one that works is taken. Any plan would be sound: it only says
 which finite stretch of one version belongs to which of the other. Both go at least one block on from each pair of
 points, so one version ends if and only if the other one does.
@@ -53,20 +57,22 @@ class Planner(Struct):
 
     versions: tuple[Version, Version]
     narrowed: Callable[[Equality, Term], Equality]
-    attempts: int = _MOST_ATTEMPTS
+    agree: Callable[[Stretch, Stretch], bool]
+    strict: bool = True
+    attempts: int = 0
     reason: UndecidedError | None = None
 
     def plan(self, first: Stretch, second: Stretch, equality: Equality) -> list[Meeting]:
         """Meetings on all ways, after as few steps as possible. Raises UndecidedError, with why the last try failed."""
-        for steps in range(_MOST_STEPS + 1):
-            found = self._plan((first, second), equality, 1, steps)
-            if found is not None:
-                return found
+        for strict in (True, False):
+            self.strict, self.attempts = strict, _MOST_ATTEMPTS
+            for steps in range(_MOST_STEPS + 1):
+                found = self._plan((first, second), equality, 1, steps)
+                if found is not None:
+                    return found
         raise self.reason or UndecidedError("no way was found to go round the loops of both versions together")
 
-    def _plan(
-        self, pair: tuple[Stretch, Stretch], equality: Equality, path: int, steps: int
-    ) -> list[Meeting] | None:
+    def _plan(self, pair: tuple[Stretch, Stretch], equality: Equality, path: int, steps: int) -> list[Meeting] | None:
         self.attempts -= 1
         if self.attempts < 0:
             return None
@@ -92,6 +98,8 @@ class Planner(Struct):
     def _at_one_place(self, pair: tuple[Stretch, Stretch], equality: Equality) -> bool:
         one, other = pair[0].decision, pair[1].decision
         if one.kind is not other.kind:
+            return False
+        if one.kind is Leaving.REPEATS and self.strict and not self.agree(*pair):
             return False
         if one.kind is not Leaving.FORKS:
             return True

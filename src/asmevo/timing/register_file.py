@@ -2,7 +2,7 @@
 
 On targets with two clocks the operands of a queued vector instruction are gathered in order, some cycles
 before it executes, from VGPR banks (register number modulo the number of banks) with a few read ports each. The
-write of an earlier result takes a port too. An instruction whose reads find no free port waits, and everything
+write of an earlier result takes a port too, unless the next result goes to the same register. An instruction whose reads find no free port waits, and everything
 behind it. The first two source positions each have a cache of one register in front of every bank: the register that
 was read there last needs no port, unless that was so lately that it is not there yet. An instruction is gathered at
 most a few instructions ahead of the one that executes.
@@ -123,7 +123,7 @@ class RegisterFile:
                 if taken < ports:
                     ring[place] = stamp + (taken + 1 if taken > 0 else 1)
                 else:
-                    done = max(done, self._next_free(ring, start + 1) - (cache < 0))
+                    done = max(done, self._next_free(ring, start + 1))
             self._gathered = done
             if done + self._to_execute > earliest:
                 earliest = done + self._to_execute
