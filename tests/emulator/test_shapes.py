@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from typing import Any
 
 import pytest
 from compiled_programs import all_files
+from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from asmevo.emulator.code import Code
 from asmevo.emulator.native_traits import shape
@@ -27,17 +28,17 @@ def fingerprint(meaning: Meaning) -> str:
     def of(part: Any) -> str:
         if isinstance(part, Expr):
             if id(part) not in known:
-                fields = [of(getattr(part, each.name)) for each in dataclasses.fields(part)]
+                fields = [of(each) for each in astuple(part)]
                 text = f"{type(part).__name__} {fields}"
                 known[id(part)] = (part, hashlib.sha256(text.encode()).hexdigest())
             return known[id(part)][1]
-        if dataclasses.is_dataclass(part) and not isinstance(part, type):
-            return f"{type(part).__name__} {[of(getattr(part, each.name)) for each in dataclasses.fields(part)]}"
+        if isinstance(part, Struct):
+            return f"{type(part).__name__} {[of(each) for each in astuple(part)]}"
         if isinstance(part, tuple):
             return str([of(each) for each in part])
         return repr(part)
 
-    return of(dataclasses.replace(meaning, source=""))
+    return of(replace(meaning, source=""))
 
 
 def check(files: list[str]) -> int:

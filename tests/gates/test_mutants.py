@@ -85,7 +85,7 @@ ONCE_PROVED = {
 def test_what_once_was_proved_is_not(name: str) -> None:
     gpu, before, after = ONCE_PROVED[name]
     features = "+real-true16" if gpu == "gfx1100" else ""
-    prover = KernelProver(written(before, gpu, features), limits=ProofLimits(total=2.0))
+    prover = KernelProver(written(before, gpu, features), limits=ProofLimits(total=40_000))
     assert prover.prove(written(before, gpu, features)).outcome is Outcome.PROVED
     assert prover.prove(written(after, gpu, features)).outcome is not Outcome.PROVED
 

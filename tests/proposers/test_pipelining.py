@@ -59,7 +59,7 @@ def test_it_is_proved_and_passes_the_other_gates() -> None:
         candidate = Candidate.make(kernel, script)
         judgement = pipeline.judge(candidate)
         assert judgement.accepted, judgement.verdicts[-1]
-        proof = Product(kernel, candidate.kernel, limits=SolverLimits(10.0, 60.0)).compare()
+        proof = Product(kernel, candidate.kernel, limits=SolverLimits(200_000, 1_200_000)).compare()
         assert proof.proved, proof.reason
 
 

@@ -25,7 +25,7 @@ from asmevo.proposers.templates.instances import instances
 from asmevo.proposers.templates.proposer import Site, sites, together, with_applications
 from asmevo.prover import FloatPolicy, KernelProver, Outcome, ProofLimits
 
-LIMITS = ProofLimits(question=5.0, total=20.0, draws=40)
+LIMITS = ProofLimits(question=100_000, draws=40)
 LIBRARY = {template.name: template for template in built_in_templates()}
 RETURN = "\ns_setpc_b64 s[30:31]"
 

@@ -9,7 +9,7 @@ from asmevo.prover import FloatPolicy, Outcome, ProofLimits, ProofResult, prove_
 
 END = "\ns_endpgm"
 STORE = "\nglobal_store_dword v[8:9], v2, off" + END
-LIMITS = ProofLimits(question=5.0, total=20.0)
+LIMITS = ProofLimits(question=100_000)
 
 
 def prove(before: str, after: str, gpu: str = "gfx942", policy: FloatPolicy = FloatPolicy.EXACT) -> ProofResult:

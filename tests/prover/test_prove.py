@@ -12,7 +12,7 @@ from asmevo.prover import FloatPolicy, Outcome, ProofLimits, ProofResult, prove_
 from asmevo.prover.product import Product
 
 # More draws than usual: the seeds are fixed, so a test is as sure on every machine.
-LIMITS = ProofLimits(draws=60, replay=10.0)
+LIMITS = ProofLimits(draws=60, replay=1_000_000)
 
 
 def outcome(pair: Pair, policy: FloatPolicy = FloatPolicy.EXACT) -> ProofResult:

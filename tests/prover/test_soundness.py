@@ -17,7 +17,7 @@ from written_kernels import compiled_kernels
 from asmevo.prover import Outcome, ProofLimits, prove_kernels
 from asmevo.prover.replay import Replay
 
-LIMITS = ProofLimits(question=0.5, total=1.5, draws=8, replay=1.0)
+LIMITS = ProofLimits(question=10_000, total=30_000, draws=8, replay=50_000)
 STATES = 40
 SECONDS = 5.0
 

@@ -8,7 +8,7 @@ from written_kernels import written
 
 from asmevo.prover import Outcome, ProofLimits, ProofResult, prove_kernels
 
-LIMITS = ProofLimits(draws=30, replay=10.0)
+LIMITS = ProofLimits(draws=30, replay=1_000_000)
 
 # v[10:11] and s[10:11] are pointers; what they point at is summed up in v2.
 USE = "global_load_dword v3, {}, off\ns_waitcnt vmcnt(0)\nv_xor_b32 v2, v2, v3\n"

@@ -9,7 +9,7 @@ from written_kernels import written
 
 from asmevo.prover import Outcome, ProofLimits, ProofResult, prove_kernels
 
-LIMITS = ProofLimits(draws=30, replay=10.0)
+LIMITS = ProofLimits(draws=30, replay=1_000_000)
 
 
 def result(pair: Pair) -> ProofResult:

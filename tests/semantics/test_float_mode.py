@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from asmevo.semantics import softfloat as sf
 from asmevo.semantics.evaluate import apply
 from asmevo.semantics.expression import Const, Op
 from asmevo.semantics.float_mode import FloatMode
-from asmevo.semantics.softfloat import Rounding
+from asmevo.semantics.softfloat import arithmetic
+from asmevo.semantics.softfloat.formats import F32, FP8_FNUZ, FP8_OCP, Format, Rounding
 from asmevo.target import load_target
 
 ROUND_32_UP_64_ZERO = 0b1101
@@ -38,8 +38,8 @@ def test_denormal_field_as_the_user_guide_names_it(field: int, inputs: bool, out
     assert not kept.flush_inputs
 
 
-@pytest.mark.parametrize(("gpu", "form"), [("gfx942", sf.FP8_FNUZ), ("gfx950", sf.FP8_OCP), ("gfx1200", sf.FP8_OCP)])
-def test_small_formats_by_target(gpu: str, form: sf.Format) -> None:
+@pytest.mark.parametrize(("gpu", "form"), [("gfx942", FP8_FNUZ), ("gfx950", FP8_OCP), ("gfx1200", FP8_OCP)])
+def test_small_formats_by_target(gpu: str, form: Format) -> None:
     mode = FloatMode.on_target(load_target(gpu), DENORMALS_ALL)
     assert mode.format("fp8") is form
 
@@ -55,7 +55,7 @@ def test_multiply_add_of_old_targets_flushes_and_rounds_twice() -> None:
         return apply(Op(32, name, tuple(Const(32, 0) for _ in values), "f32"), values, FloatMode())
 
     x = 0x3F800001  # 1 + 2**-23: its square needs 47 bits
-    minus = sf.multiply(sf.F32, x, x) ^ 0x80000000
+    minus = arithmetic.multiply(F32, x, x) ^ 0x80000000
     assert run("fmad", x, x, minus) == 0
     assert run("fma", x, x, minus) == 0x28800000  # 2**-46, what the first rounding lost
     assert run("fmad", 0x3F800000, 0x00000001, 0x00000001) == 0

@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 from msgspec import Struct
 
-from asmevo.semantics import softfloat as sf
 from asmevo.semantics.evaluate import apply
 from asmevo.semantics.expression import Const, Op
-from asmevo.semantics.softfloat import Format
+from asmevo.semantics.softfloat import encodings
+from asmevo.semantics.softfloat.formats import F16, F32, F64, Format
 
 OPT = shutil.which("opt-22") or shutil.which("opt", path="/usr/lib/llvm-22/bin")
 pytestmark = pytest.mark.skipif(OPT is None, reason="needs LLVM 22's opt as an oracle")
 TYPES = {"f16": "half", "f32": "float", "f64": "double"}
-FORMS = {"f16": sf.F16, "f32": sf.F32, "f64": sf.F64}
+FORMS = {"f16": F16, "f32": F32, "f64": F64}
 
 
 class Folded(Struct, frozen=True):
@@ -60,8 +60,8 @@ FOLDED = [
 def values(form: Format, count: int, seed: int) -> list[int]:
     random = np.random.default_rng(seed)
     anywhere = [int(v) & (1 << form.bits) - 1 for v in random.integers(0, 2**63, count // 2)]
-    near = [sf.rounded(form, int(v < 0), int(abs(v) * 2.0**40), -40) for v in random.normal(size=count // 2) * 9]
-    least, one = 1 << form.fraction_bits, sf.rounded(form, 0, 1, 0)
+    near = [encodings.rounded(form, int(v < 0), int(abs(v) * 2.0**40), -40) for v in random.normal(size=count // 2) * 9]
+    least, one = 1 << form.fraction_bits, encodings.rounded(form, 0, 1, 0)
     edge = [0, 1, least - 1, least, one, one + 1, form.largest, form.infinity, form.infinity | form.quiet_bit]
     return [v | s for v in edge for s in (0, form.sign_bit)] + anywhere + near
 
@@ -89,10 +89,10 @@ def body(number: int, case: Folded, name: str, operands: list[int]) -> str:
 
 def flushed_by_hardware(case: Folded, name: str, value: int) -> bool:
     """V_RCP_F32 and V_SQRT_F32 flush denormal operands and results, which LLVM's folding does not know."""
-    denormal = sf.is_denormal(FORMS[name], value)
+    denormal = encodings.is_denormal(FORMS[name], value)
     return name == "f32" and (
         (case.name in ("frcp", "fsqrt") and denormal)
-        or (case.name == "frcp" and sf.magnitude(sf.F32, value) > 0x7E000000)
+        or (case.name == "frcp" and encodings.magnitude(F32, value) > 0x7E000000)
     )
 
 
@@ -111,13 +111,13 @@ def test_operations_fold_to_the_same(case: Folded, name: str) -> None:
             continue
         node = Op(bits, case.name, tuple(Const(form.bits, value) for value in lane), name)
         ours = apply(node, tuple(lane))
-        nan = not case.result and sf.is_nan(form, ours) and sf.is_nan(form, theirs & (1 << bits) - 1)
+        nan = not case.result and encodings.is_nan(form, ours) and encodings.is_nan(form, theirs & (1 << bits) - 1)
         assert nan or ours == theirs & (1 << bits) - 1, [hex(value) for value in lane]
 
 
 def test_packed_conversion_towards_zero_folds_to_the_same() -> None:
     """V_CVT_PKRTZ_F16_F32, with overflow, denormals and ties."""
-    lanes = [*values(sf.F32, 300, 5), 0x477FE000, 0x477FF000, 0x47800000, 0x33000001, 0x387FE000, 0xC77FFFFF]
+    lanes = [*values(F32, 300, 5), 0x477FE000, 0x477FF000, 0x47800000, 0x33000001, 0x387FE000, 0xC77FFFFF]
     bodies = [
         f"i32 @f{number}() {{\n%x = bitcast i32 {value} to float\n"
         "%r = call <2 x half> @llvm.amdgcn.cvt.pkrtz(float %x, float 0.0)\n"
@@ -129,7 +129,7 @@ def test_packed_conversion_towards_zero_folds_to_the_same() -> None:
     for number, theirs in folded.items():
         node = Op(16, "fconvert_rtz", (Const(32, lanes[number]),), "f32>f16")
         ours = apply(node, (lanes[number],))
-        nan = sf.is_nan(sf.F16, ours) and sf.is_nan(sf.F16, theirs & 0xFFFF)
+        nan = encodings.is_nan(F16, ours) and encodings.is_nan(F16, theirs & 0xFFFF)
         assert nan or ours == theirs & 0xFFFF, hex(lanes[number])
 
 
@@ -150,4 +150,4 @@ def test_scaling_folds_to_the_same(name: str) -> None:
         value, power = lanes[number]
         node = Op(form.bits, "fldexp", (Const(form.bits, value), Const(32, 0)), name)
         ours, theirs = apply(node, (value, power & 0xFFFFFFFF)), theirs & (1 << form.bits) - 1
-        assert ours == theirs or (sf.is_nan(form, ours) and sf.is_nan(form, theirs)), (hex(value), power)
+        assert ours == theirs or (encodings.is_nan(form, ours) and encodings.is_nan(form, theirs)), (hex(value), power)

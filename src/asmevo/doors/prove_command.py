@@ -19,7 +19,9 @@ def prove(
     after: Annotated[Path, typer.Argument(help="The version to prove.")],
     kernel: KernelGlob = None,
     fp: Annotated[str, typer.Option("--fp", help=f"What floating point may do: {_POLICIES}.")] = "exact",
-    timeout: Annotated[float, typer.Option("--timeout", help="Seconds for each kernel's proof.", min=0.1)] = 20.0,
+    timeout: Annotated[
+        float, typer.Option("--timeout", help="Work for each kernel's proof, in seconds of a quiet core.", min=0.1)
+    ] = 20.0,
     launch: Annotated[
         Path | None, typer.Option("--launch", help="A launch manifest (JSON) that may refute what stays undecided.")
     ] = None,
@@ -36,7 +38,7 @@ def prove(
         policy = FloatPolicy.named(fp)
     except KeyError:
         raise typer.BadParameter(f"{fp} is none of {_POLICIES}", param_hint="--fp") from None
-    limits = ProofLimits(total=timeout, question=timeout)
+    limits = ProofLimits.of_seconds(timeout)
     with sentences():
         first, second = open_program(before, gpu=gpu), open_program(after, gpu=gpu)
         manifest = read_manifest(launch) if launch is not None else None

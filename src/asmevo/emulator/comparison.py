@@ -212,9 +212,7 @@ def _edges_among(values: Array, rng: np.random.Generator) -> Array:
 
 def _shuffled(manifest: LaunchManifest, plain: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
     return {
-        name: rng.permutation(values.reshape(-1)).reshape(values.shape)
-        if _is_input(manifest, name, _WHOLE)
-        else values
+        name: rng.permutation(values.reshape(-1)).reshape(values.shape) if _is_input(manifest, name, _WHOLE) else values
         for name, values in plain.items()
     }
 

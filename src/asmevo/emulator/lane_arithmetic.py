@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from asmevo.semantics.evaluate import apply
 from asmevo.semantics.expression import Op
 from asmevo.semantics.float_mode import FloatMode
-from asmevo.semantics.softfloat import Environment, Rounding
+from asmevo.semantics.softfloat.formats import Environment, Rounding
 
 Lanes = NDArray[Any]
 Operation = Callable[..., Lanes]

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from asmevo.emulator.lane_arithmetic import fused_to_odd
 from asmevo.emulator.wave import Wave
 from asmevo.program.instruction import Decoded
-from asmevo.semantics import softfloat
 from asmevo.semantics.expression import FORMATS, MatrixProduct, Sign, Tile
 from asmevo.semantics.float_mode import FloatMode
+from asmevo.semantics.softfloat import arithmetic, conversion
+from asmevo.semantics.softfloat.formats import DEFAULT, F64
 
 Array = NDArray[Any]
 U64 = np.uint64
@@ -143,8 +144,8 @@ def to_f64(bits: Array, kind: str, mode: FloatMode) -> Array:
         case "f64":
             return bits.view(np.float64)
     source = mode.format(kind)
-    exact = softfloat.DEFAULT
-    table = [softfloat.convert(source, softfloat.F64, n, exact, exact) for n in range(1 << source.bits)]
+    exact = DEFAULT
+    table = [conversion.convert(source, F64, n, exact, exact) for n in range(1 << source.bits)]
     return np.array(table, U64)[bits.astype(np.int64)].view(np.float64)
 
 
@@ -201,7 +202,7 @@ def _to_narrow(wide: Array, kind: str) -> Array:
 
 def _fused_f64(a: Array, b: Array, c: Array) -> Array:
     parts = [np.ascontiguousarray(each).view(U64).ravel() for each in np.broadcast_arrays(a, b, c)]
-    made = [softfloat.fused(softfloat.F64, int(x), int(y), int(z)) for x, y, z in zip(*parts, strict=True)]
+    made = [arithmetic.fused(F64, int(x), int(y), int(z)) for x, y, z in zip(*parts, strict=True)]
     return np.array(made, U64).view(np.float64).reshape(np.broadcast_shapes(a.shape, b.shape, c.shape))
 
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-import yaml
-from pydantic import BaseModel, ConfigDict
+from msgspec import convert
 
-from asmevo.target.facts import Fact, Known
+from asmevo.target import data_files
+from asmevo.target.facts import Fact, Frozen, Known
 
 _FILE = Path(__file__).parent / "data" / "devices.yaml"
 
 
-class Device(BaseModel):
+class Device(Frozen, frozen=True):
     """One product. `bandwidth` of its memory in GB/s, `clock` in MHz."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     product: str
     compute_units: int
     bandwidth: int
@@ -31,10 +30,9 @@ class Device(BaseModel):
         return microseconds * self.clock
 
 
-class DeviceTable(BaseModel):
+class DeviceTable(Frozen, frozen=True):
     """The data file."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     launch_cost: Fact[float]
     devices: dict[str, Device]
     source: str
@@ -44,4 +42,4 @@ class DeviceTable(BaseModel):
 @cache
 def device_table() -> DeviceTable:
     """The devices, by target."""
-    return DeviceTable.model_validate(yaml.safe_load(_FILE.read_text(encoding="utf-8")))
+    return convert(data_files.load(_FILE), DeviceTable)

@@ -93,7 +93,7 @@ def assumptions_for(
         known = ", ".join(table.devices)
         raise NoDeviceError(target.name, f"no device is described for this target; there are: {known}")
     if compute_units is not None:
-        device = device.model_copy(update={"compute_units": compute_units})
+        device = replace(device, compute_units=compute_units)
     cost = launch_microseconds if launch_microseconds is not None else table.launch_cost.value
     return Assumptions(device, device.cycles(cost))
 

@@ -4,6 +4,9 @@ Structure first, which looks at changed blocks only and takes well under a milli
 in terms: again the changed blocks only, the whole kernels where the edits moved code over block borders or changed
 the graph. What is not proved here is undecided: a definite "different" takes inputs on which both were run, and
 running is the emulation gate's part.
+
+How much is tried is counted in work, not in time (`prover.solver`): the same candidate gets the same verdict on a busy
+machine as on a quiet one.
 """
 
 from __future__ import annotations
@@ -18,8 +21,8 @@ _KIND = {
     Outcome.REFUTED: VerdictKind.REJECTED,
     Outcome.UNDECIDED: VerdictKind.UNDECIDED,
 }
-# Seconds: a search judges many candidates, and one that takes longer than this is not worth its time.
-_LIMITS = ProofLimits(question=0.3, total=2.0, draws=0, whole=False)
+# Steps of work, the same on any machine: a search judges many candidates, and one that takes more is not worth it.
+_LIMITS = ProofLimits(question=6_000, total=40_000, draws=0, whole=False)
 
 
 class EquivalenceGate:

@@ -20,7 +20,6 @@ adds to a sum where it is; every other result needs registers of its own (see `r
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 
 from msgspec.structs import replace
@@ -102,22 +101,15 @@ def _needed_first(region: Region, position: int, waiting: set[int]) -> Iterator[
     yield position
 
 
-@dataclass(slots=True)
 class Bounded:
     """`agent` within `vgprs` registers in use at once, those included that the region reads but did not write."""
 
-    agent: Agent
-    region: Region
-    vgprs: int
-    base: tuple[int, ...] = field(init=False)
-    _alive: _Alive = field(init=False, repr=False)
-    _placed: int = field(default=0, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self.base = tuple(range(len(self.region.nodes)))
-        if peak(self.region, self.base) > self.vgprs:
-            self.base = min(self.base, late_order(self.region), key=lambda order: peak(self.region, order))
-        self._alive = _Alive(self.region)
+    def __init__(self, agent: Agent, region: Region, vgprs: int) -> None:
+        self.agent, self.region, self.vgprs = agent, region, vgprs
+        self.base = tuple(range(len(region.nodes)))
+        if peak(region, self.base) > vgprs:
+            self.base = min(self.base, late_order(region), key=lambda order: peak(region, order))
+        self._alive, self._placed = _Alive(region), 0
 
     @property
     def name(self) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -18,14 +18,13 @@ from msgspec.structs import replace
 from asmevo.program.edit import EditScript, apply_script, script_between
 from asmevo.program.errors import EditError
 from asmevo.program.kernel import Kernel
+from asmevo.proposers.asking import Scripts, begin, next_script
 from asmevo.proposers.block_region import BlockRegion
 from asmevo.proposers.local_orders import Orders
 from asmevo.proposers.local_search import orders_of
 from asmevo.proposers.placement import Placement
 from asmevo.proposers.proposer import Facts, Proposer, ProposerError
 from asmevo.proposers.versions import version_hash
-
-Scripts = Generator[EditScript, bool | None, None]
 
 _STREAMS_KEPT = 48
 _SMALLEST_BODY = 3
@@ -107,15 +106,17 @@ class Mutations(Struct):
         stream = self._streams.pop(key, None)
         if stream is None:
             facts = replace(self.facts, kernel=kernel, rng=random.Random(rng.random()), cost=_unranked)
-            stream = _Stream(source.propose(facts))
+            stream = _Stream(begin(source, facts))
         self._streams[key] = stream
         while len(self._streams) > _STREAMS_KEPT:
             self._streams.popitem(last=False)[1].scripts.close()
         try:
-            return stream.scripts.send(stream.answer)
-        except (StopIteration, ProposerError):
+            script = next_script(stream.scripts, stream.answer)
+        except ProposerError:
+            script = None
+        if script is None:
             del self._streams[key]
-            return None
+        return script
 
     def _listener(self, key: tuple[str, str]) -> Callable[[bool], None]:
         def tell(accepted: bool) -> None:

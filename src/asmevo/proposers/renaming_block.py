@@ -102,10 +102,12 @@ class RenamedBlock:
         self._pin_what_has_no_text()
         self.bundle_of: dict[int, Bundle] = {}
         self.bundles = self._bundles()
-        touched = 0
+        touched = passing = 0
         for each in self.ranges.ranges:
             touched |= 1 << each.unit
-        self.always = (states[0].any_lane | states[-1].any_lane) & VGPR_MASK & ~touched
+            passing |= 1 << each.unit if each.enters and each.leaves else 0
+        untouched = (states[0].any_lane | states[-1].any_lane) & ~touched
+        self.always = (untouched | passing) & VGPR_MASK
         self._virtual = self._virtual_units()
         self.virtual_mask = sum(1 << unit for unit in set(self._virtual.values()))
         self.virtual = tuple(self._detached(place) for place in range(len(self.body)))

@@ -54,7 +54,7 @@ class VirtualRegion(BlockRegion, frozen=True, dict=True):
 
     @property
     def vgprs(self) -> int:
-        """VGPRs that there are for values which the block touches."""
+        """VGPRs that there are for values which do not live all through the block."""
         return self.block.room - self.block.always.bit_count()
 
     def rebuild(self, order: Iterable[int]) -> tuple[Block, ...] | None:
@@ -81,7 +81,7 @@ class VirtualRegion(BlockRegion, frozen=True, dict=True):
 
     @cached_property
     def _counted(self) -> int:
-        return VGPR_MASK | SGPR_MASK | VCC_MASK | self.block.virtual_mask
+        return VGPR_MASK & ~self.block.always | SGPR_MASK | VCC_MASK | self.block.virtual_mask
 
     def _size(self, register: int) -> Value:
         vector = (VGPR_MASK | self.block.virtual_mask) >> register & 1

@@ -22,7 +22,6 @@ which the matching failed. Kernels with loops are tried again at other paces (`v
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Sequence
 
@@ -47,6 +46,7 @@ from asmevo.prover.work_items import work_item_bits
 _MOST_ROUNDS = 40  # times that one cut is run; relations settle after three or four
 _MOST_RESTARTS = 3
 _MOST_FORKS_ALONE = 3  # in a row, by either version
+_TERMS_A_STEP = 8  # what making terms is worth in the solver's steps
 _SEEDS = (1, 2, 3)
 
 
@@ -268,8 +268,10 @@ class Product:
         self.rounds[cut.number] = self.rounds.get(cut.number, 0) + 1
         if self.rounds[cut.number] > _MOST_ROUNDS:
             raise UndecidedError(f"no relation was found that holds at {self._place(cut)}")
-        if time.monotonic() - self.budget.started > self.limits.total:
-            raise UndecidedError(f"the time of {self.limits.total:g} s was used up")
+        if self.budget.steps + len(self.build.terms) // _TERMS_A_STEP > self.limits.total:
+            raise UndecidedError(f"the work that one proof may take ({self.limits.total} steps) was used up")
+        if self.budget.seconds_left() <= 0:
+            raise UndecidedError(f"the last resort of {self.limits.seconds:g} s was reached")
         stretches = []
         for side, version in enumerate(self.versions):
             state = self._start(cut, side)

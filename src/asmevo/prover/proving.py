@@ -26,13 +26,16 @@ from asmevo.prover.floating import FloatPolicy
 from asmevo.prover.modelling import starts_of
 from asmevo.prover.product import Product, ProductResult
 from asmevo.prover.replay import Counterexample, Replay, Start
-from asmevo.prover.solver import SolverLimits
+from asmevo.prover.solver import SolverLimits, steps_of
 
 _ABI_FIELDS = (
     "user_sgpr_count", "system_sgpr_workgroup_id_x", "system_sgpr_workgroup_id_y", "system_sgpr_workgroup_id_z",
     "system_sgpr_workgroup_info", "system_vgpr_workitem_id", "enable_private_segment", "float_round_mode_32",
     "float_round_mode_16_64", "float_denorm_mode_32", "float_denorm_mode_16_64", "fp16_overflow",
 )  # fmt: skip
+
+
+_PATIENCE = 4  # how many times longer than on a quiet machine a proof may take
 
 
 class Outcome(Enum):
@@ -44,17 +47,25 @@ class Outcome(Enum):
 
 
 class ProofLimits(Struct, frozen=True):
-    """How much is tried.
+    """How much is tried, in work that is the same on any machine.
 
-    `question` and `total` are the solver's seconds; `draws` states are run, for at most `replay` seconds, none at all
-    with 0. With `whole` off, a change of one block is compared in that block only.
+    `question` and `total` are steps of the solver (`SolverLimits`); `draws` states are run, none at all with 0, until
+    `replay` wave instructions were run. With `whole` off, a change of one block is compared in that block only. A step
+    of the answer also ends after `seconds`, the last resort.
     """
 
-    question: float = 2.0
-    total: float = 20.0
+    question: int = SolverLimits().question
+    total: int = SolverLimits().total
     draws: int = 24
-    replay: float = 5.0
+    replay: int = 200_000
     whole: bool = True
+    seconds: float = SolverLimits().seconds
+
+    @classmethod
+    def of_seconds(cls, seconds: float) -> ProofLimits:
+        """The work that a quiet core does in some seconds, about; on a busy one it takes longer, up to a point."""
+        steps = steps_of(seconds)
+        return cls(question=steps, total=steps, seconds=_PATIENCE * seconds)
 
 
 class ProofResult(Struct, frozen=True):
@@ -127,7 +138,7 @@ class KernelProver:
 
         Blocks by themselves say nothing of where they lie, so a change of the layout that matters goes to the whole.
         """
-        limits = SolverLimits(self.limits.question, self.limits.total)
+        limits = SolverLimits(self.limits.question, self.limits.total, self.limits.seconds)
         changed = _changed_blocks(self.before, after)
         if changed is not None and self.structure.layout(after) is None:
             local = Product(self.before, after, self.policy, limits)
@@ -142,7 +153,8 @@ class KernelProver:
         """A difference that was run. What a looser policy allows is no difference, so only `exact` is refuted."""
         if self.policy is not FloatPolicy.EXACT or not self.limits.draws:
             return None
-        return Replay(self.before, after).search(starts, self.limits.draws, self.limits.replay)
+        replay = Replay(self.before, after)
+        return replay.search(starts, self.limits.draws, self.limits.seconds, self.limits.replay)
 
     def _result(
         self,

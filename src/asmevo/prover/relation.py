@@ -104,12 +104,12 @@ class Relations:
     def infer(self, cut: Cut) -> bool:
         """Sets the relation of a cut from its arrivals. Whether it changed."""
         arrivals = list(cut.arrivals.values())
-        relation = _Inference(self, cut, arrivals).relation()
         memory = {
             space: self._kept([arrival.memory[space] for arrival in arrivals])
             or self.build.terms.symbol(("memory", cut.number, space), 0, False)
             for space in arrivals[0].memory
         }
+        relation = _Inference(self, cut, arrivals, memory).relation()
         changed = relation != cut.relation or memory != cut.memory
         cut.relation, cut.memory = relation, memory
         return changed
@@ -166,11 +166,12 @@ class Relations:
 class _Inference:
     """One inference."""
 
-    def __init__(self, relations: Relations, cut: Cut, arrivals: list[Arrival]) -> None:
+    def __init__(self, relations: Relations, cut: Cut, arrivals: list[Arrival], memory: dict[str, Term]) -> None:
         self.relations = relations
         self.build = relations.build
         self.cut = cut
         self.arrivals = arrivals
+        self.memory = memory
         self.classes: dict[tuple[int, ...], list[Item]] = {}
         for item in cut.items():
             before = cut.relation.get(item)
@@ -340,20 +341,14 @@ class _Inference:
     def _fits(self, term: Term, item: Item, known: dict[Item, Term]) -> bool:
         for arrival in self.arrivals:
             values = {symbol.id: arrival.values[other] for other, symbol in known.items() if symbol.op == "symbol"}
-            values |= {symbol.id: arrival.memory[space] for space, symbol in self._memory().items()}
+            values |= {symbol.id: arrival.memory[space] for space, symbol in self.memory.items()}
             if self.relations.rebuild.replaced(term, values.get) is not arrival.values[item]:
                 return False
         return True
 
-    def _memory(self) -> dict[str, Term]:
-        return {
-            space: self.build.terms.symbol(("memory", self.cut.number, space), 0, False)
-            for space in self.arrivals[0].memory
-        }
-
     def _express(self, value: Term, arrival: Arrival, known: dict[Item, Term]) -> Term | None:
         """A value written over the symbols of this cut instead of those where the arrival came from."""
         names = {arrival.values[other].id: symbol for other, symbol in known.items()}
-        names |= {arrival.memory[space].id: symbol for space, symbol in self._memory().items()}
+        names |= {arrival.memory[space].id: symbol for space, symbol in self.memory.items()}
         sums = [(arrival.values[other], symbol) for other, symbol in known.items() if arrival.values[other].op == "sum"]
         return self.relations.rebuild.expressed(value, names, sums, self.relations.is_ground)

@@ -158,21 +158,29 @@ class Replay:
     def __init__(self, before: Kernel, after: Kernel) -> None:
         self.versions = (Runnable(before), Runnable(after))
         self.kernel = before
+        self.instructions_run = 0
         self.possible = not any(
             each.reference is not None or each.mnemonic in PC_READS
             for kernel in (before, after)
             for each in kernel.instructions
         )
 
-    def search(self, starts: Sequence[Start], draws: int, seconds: float) -> Counterexample | None:
-        """The first difference on the given states, then on drawn ones."""
+    def search(
+        self, starts: Sequence[Start], draws: int, seconds: float, instructions: int | None = None
+    ) -> Counterexample | None:
+        """The first difference on the given states, then on drawn ones.
+
+        No further state is tried after so many wave instructions in both versions together (None: no limit) or seconds.
+        """
         if not self.possible:
             return None
+        self.instructions_run = 0
         deadline = time.monotonic() + seconds
         drawn = (Start(seed) for seed in range(1, draws + 1))
         for from_solver, start in [*((True, each) for each in starts), *((False, each) for each in drawn)]:
             found = self.difference(start, from_solver)
-            if found is not None or time.monotonic() > deadline:
+            spent = instructions is not None and self.instructions_run >= instructions
+            if found is not None or spent or time.monotonic() > deadline:
                 return found
         return None
 
@@ -181,6 +189,7 @@ class Replay:
         waves = [self.start_wave(start) for _ in self.versions]
         initial = waves[0].exec_mask
         endings = [version.run(wave) for version, wave in zip(self.versions, waves, strict=True)]
+        self.instructions_run += sum(wave.steps for wave in waves)
         if not _speaks(endings):
             return None
         found = self._seen(waves, endings)

@@ -12,7 +12,10 @@ operations that look at registers in all lanes are the same value if their argum
 that is, proved equal without an assumption about the lane. `Equality` proves arguments first and lets equal
 operations share one name.
 
-Each question has a time limit, and all of them together a budget; past it everything is unknown.
+Each question has a limit of work, and all of them together a budget; past it everything is unknown. Work is counted in
+steps: how often the solver asks whether to go on, which it does after equal pieces of search, and how much there is to
+search in, the bits of the question (squared for products). So the same question gets the same answer on any machine,
+however busy; wall time is the last resort.
 """
 
 from __future__ import annotations
@@ -31,6 +34,10 @@ from asmevo.prover.terms import WHOLE_VECTOR, Term, subterms
 _SEEDS = range(8)
 _MOST_PARTNERS = 6  # operations of one kind that are tried against one another
 _MILLISECONDS = 1000
+_STEPS_A_SECOND = 20_000  # of a quiet core, about: what a limit in seconds is worth in steps
+_BITS_A_STEP = 64  # of a question's size
+_STEPS_A_LOOK = 512  # at the clock
+_DEEP = frozenset({"mul", "udiv", "urem", "umulh", "smulh"})
 _SIMPLE = {
     "and": Kind.BV_AND, "or": Kind.BV_OR, "xor": Kind.BV_XOR, "mul": Kind.BV_MUL, "udiv": Kind.BV_UDIV,
     "urem": Kind.BV_UREM, "eq": Kind.EQUAL, "ult": Kind.BV_ULT, "slt": Kind.BV_SLT, "not": Kind.BV_NOT,
@@ -44,22 +51,33 @@ _BOOLEAN = frozenset({"eq", "ult", "slt"})
 
 
 class SolverLimits(Struct, frozen=True):
-    """Seconds for one question and for all questions of one proof."""
+    """Steps for one question and for all of one proof, and the wall seconds that end a proof in any case."""
 
-    question: float = 2.0
-    total: float = 20.0
+    question: int = 2 * _STEPS_A_SECOND
+    total: int = 20 * _STEPS_A_SECOND
+    seconds: float = 120.0
+
+
+def steps_of(seconds: float) -> int:
+    """How many steps a quiet core makes in some seconds, about."""
+    return int(seconds * _STEPS_A_SECOND)
 
 
 class Budget(Struct):
-    """What is left of a proof's time; `questions` counts those that went to the solver."""
+    """What is left of a proof's work; `questions` counts those that went to the solver."""
 
     limits: SolverLimits
     started: float = field(default_factory=time.monotonic)
     questions: int = 0
+    steps: int = 0
 
-    def left(self) -> float:
-        """Seconds for the next question."""
-        return min(self.limits.question, self.limits.total - (time.monotonic() - self.started))
+    def left(self) -> int:
+        """Steps for the next question; none once the last resort is reached."""
+        return min(self.limits.question, self.limits.total - self.steps) if self.seconds_left() > 0 else 0
+
+    def seconds_left(self) -> float:
+        """Wall seconds before the last resort."""
+        return self.limits.seconds - (time.monotonic() - self.started)
 
 
 class Equality:
@@ -151,15 +169,14 @@ class Equality:
         return False
 
     def _ask(self, a: Term, b: Term, given: Term | None) -> bool | None:
-        seconds = self.budget.left()
-        if seconds <= 0:
+        if self.budget.left() <= 0:
             return None
         self.budget.questions += 1
         query = _Query(self.build, self.name_of)
         formula = [query.different(a, b), query.holds(self.path)]
         if given is not None:
             formula.append(query.holds(given))
-        answer, model = query.solve(formula, seconds)
+        answer, model = query.solve(formula, self.budget)
         if answer is False and model:
             self.models.append(model)
         return answer
@@ -176,6 +193,7 @@ class _Query:
         self.functions: dict[Hashable, bitwuzla.Term] = {}
         self.facts: list[bitwuzla.Term] = []
         self.leaves: dict[Term, bitwuzla.Term] = {}
+        self.size = 0
 
     def different(self, a: Term, b: Term) -> bitwuzla.Term:
         """The formula a != b."""
@@ -185,15 +203,28 @@ class _Query:
         """The formula that a 1-bit value is 1."""
         return self.term(Kind.EQUAL, self.translated(condition), self.number(1, 1))
 
-    def solve(self, formula: Sequence[bitwuzla.Term], seconds: float) -> tuple[bool | None, dict[Term, int]]:
+    def solve(self, formula: Sequence[bitwuzla.Term], budget: Budget) -> tuple[bool | None, dict[Term, int]]:
         """(whether the formula has no model, the model if it has one)."""
+        left = budget.left() - self.size // _BITS_A_STEP
+        budget.steps += self.size // _BITS_A_STEP
+        if left <= 0:
+            return None, {}
+        made = 0
+
+        def enough() -> bool:
+            nonlocal made
+            made += 1
+            return made > left or (made % _STEPS_A_LOOK == 0 and budget.seconds_left() <= 0)
+
         options = bitwuzla.Options()
         options.set(bitwuzla.Option.PRODUCE_MODELS, True)
-        options.set(bitwuzla.Option.TIME_LIMIT_PER, max(1, int(seconds * _MILLISECONDS)))
+        options.set(bitwuzla.Option.TIME_LIMIT_PER, max(1, int(budget.seconds_left() * _MILLISECONDS)))
         solver = bitwuzla.Bitwuzla(self.manager, options)
+        solver.configure_terminator(enough)
         for each in (*formula, *self.facts):
             solver.assert_formula(each)
         result = solver.check_sat()
+        budget.steps += made
         if result == bitwuzla.Result.UNSAT:
             return True, {}
         if result != bitwuzla.Result.SAT:
@@ -223,6 +254,7 @@ class _Query:
                     self.made[term.id] = self.translated(named)
                 else:
                     self.made[term.id] = self._made(term)
+                    self.size += term.bits * term.bits if term.op in _DEEP else term.bits
         return self.made[root.id]
 
     def _made(self, term: Term) -> bitwuzla.Term:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec.structs import asdict
+
 from asmevo.fusion import FusionSearch, JudgedKernel, RankedFusion
 from asmevo.fusion.chain import Chain
 from asmevo.fusion.devices import device_table
@@ -45,7 +47,7 @@ def fusion_dict(found: FusionSearch) -> dict[str, Any]:
         "schema": "asmevo.fusion-search/1",
         "chain": found.chain.model_dump(by_alias=True),
         "target": found.target.name,
-        "device": found.assumptions.device.model_dump(),
+        "device": asdict(found.assumptions.device),
         "launch_cycles": found.assumptions.launch_cycles,
         "rows_verified": found.rows_verified,
         "programs": found.programs,

@@ -105,6 +105,8 @@ def print_patch(patch: Patch, run: OptimizationRun) -> None:
     if not patch.candidates:
         out.print(f"Nothing better was found: {run.why_nothing}")
         return
+    for failure in run.failures:
+        out.print(f"given up: {failure}")
     out.print(_measures_table(patch))
     _print_profiles(out, patch)
     for candidate in patch.candidates:

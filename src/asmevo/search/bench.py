@@ -14,13 +14,14 @@ from typing import Any
 from msgspec import Struct
 
 from asmevo.checks.constraints import constraints_for
-from asmevo.gates import Judgement, Pipeline, TimingGate, Verdict
+from asmevo.gates import Pipeline, TimingGate, Verdict
 from asmevo.gates.gate import VerdictKind
 from asmevo.program.candidate import Candidate
 from asmevo.program.edit import EditScript, apply_script, script_between
 from asmevo.program.errors import EditError
 from asmevo.program.kernel import Kernel
 from asmevo.proposers import Facts
+from asmevo.proposers.asking import what_happened
 from asmevo.proposers.versions import version_hash
 from asmevo.search.options import SearchOptions
 from asmevo.search.tried import Tried
@@ -119,11 +120,10 @@ class Bench:
             self._tell(Tried(proposer, script, version_hash(base), None, (self._last,)))
             return None
         self._seen.add(version)
-        judgement = self.pipeline.judge(candidate)
-        self._last = judgement.verdicts[-1]
-        kept = self._keep(judgement) if judgement.accepted else None
+        verdicts, kept = self._judged(candidate)
+        self._last = verdicts[-1]
         cost = kept.cost if kept is not None else None
-        self._tell(Tried(proposer, candidate.script, version_hash(base), version, judgement.verdicts, cost))
+        self._tell(Tried(proposer, candidate.script, version_hash(base), version, verdicts, cost))
         return kept
 
     def adopt(self, script: EditScript, cost: float) -> Kept:
@@ -134,9 +134,16 @@ class Bench:
         self._costs[version] = cost
         return self._rank(Kept(cost, kernel, script))
 
-    def _keep(self, judgement: Judgement) -> Kept:
-        candidate = judgement.candidate
-        return self._rank(Kept(self.cost(candidate.kernel), candidate.kernel, candidate.script))
+    def _judged(self, candidate: Candidate) -> tuple[tuple[Verdict, ...], Kept | None]:
+        """The gates' verdicts, and what is kept; a defect in a gate or in the model costs this candidate only."""
+        try:
+            judgement = self.pipeline.judge(candidate)
+            cost = self.cost(candidate.kernel) if judgement.accepted else None
+        except Exception as error:
+            return (broken_off(error),), None
+        if cost is None:
+            return judgement.verdicts, None
+        return judgement.verdicts, self._rank(Kept(cost, candidate.kernel, candidate.script))
 
     def _rank(self, kept: Kept) -> Kept:
         self.kept[version_hash(kept.kernel)] = kept
@@ -155,3 +162,8 @@ class Bench:
         outside = [] if allowed is None else [each for each in candidate.changed_blocks if each not in allowed]
         if outside:
             raise EditError(f"block {outside[0]} is outside of the windows that may change")
+
+
+def broken_off(error: Exception) -> Verdict:
+    """The answer where judging failed: what a gate cannot decide counts as "no"."""
+    return Verdict("judging", VerdictKind.UNDECIDED, f"broke off with {what_happened(error)}")

@@ -2,8 +2,10 @@
 
 Islands that are elsewhere search in epochs. For an epoch each is told how far it may go and which versions others
 found; it answers with everything that it tried. Answers are taken in the order of the islands, never in that of
-their arrival, so a search counted in candidates repeats itself exactly with any executor. An island that dies (a
-crash, a killed process, a lost machine) is left out from then on, with a note; what it had answered before stands.
+their arrival, so a search counted in candidates repeats itself exactly with any executor. What an island had answered
+before it dies stands. Where a process of this machine dies during a proposer's turn, that proposer is given up and
+the island is settled anew without it; any other island that dies (while it settles, or with its machine) is left out
+from then on, with a note.
 """
 
 from __future__ import annotations
@@ -32,13 +34,15 @@ from asmevo.search.tried import Tried
 
 EXECUTORS = ("processes", "ray")
 
+_NAME_BYTES = 64  # of a proposer, with the byte that ends it
+
 
 class ExecutorError(ProgramError):
     """An executor cannot be used here; says how it can."""
 
 
 class Settlement(Struct, frozen=True):
-    """What an island is made of, in a process that knows nothing yet."""
+    """What an island is made of, in a process that knows nothing yet; `without` are proposers that were given up."""
 
     data: bytes
     file: str
@@ -47,6 +51,7 @@ class Settlement(Struct, frozen=True):
     options: SearchOptions
     number: int
     count: int
+    without: tuple[str, ...] = ()
 
 
 class Epoch(Struct, frozen=True):
@@ -67,12 +72,13 @@ class EpochAnswer(Struct, frozen=True):
 class Settler:
     """An island with what it takes to run it by messages; lives where the executor put it."""
 
-    def __init__(self, settlement: Settlement) -> None:
+    def __init__(self, settlement: Settlement, on_turn: Callable[[str], None] = lambda proposer: None) -> None:
         program = read_program(settlement.data, settlement.file, gpu=settlement.target)
         self._tried: list[Tried] = []
         self._failures: list[tuple[str, str]] = []
         bench = Bench(program.kernel(settlement.kernel), settlement.options, self._tried.append)
-        self._island = Island(bench, settlement.number, settlement.count, self._failed)
+        number, count = settlement.number, settlement.count
+        self._island = Island(bench, number, count, self._failed, on_turn, settlement.without)
 
     def epoch(self, epoch: Epoch) -> EpochAnswer:
         """One epoch."""
@@ -102,9 +108,7 @@ def settlements(program: Program, kernel: Kernel, options: SearchOptions) -> lis
     """One for each worker; the user's own proposers and the emulator stay in the first process."""
     bare = replace(options, proposers=(), launch=None)
     target, count = program.target.name, options.workers
-    return [
-        Settlement(program.data, program.file, target, kernel.name, bare, number, count) for number in range(count)
-    ]
+    return [Settlement(program.data, program.file, target, kernel.name, bare, number, count) for number in range(count)]
 
 
 def make_executor(name: str, wanted: Sequence[Settlement]) -> Executor:
@@ -122,18 +126,58 @@ class Processes:
     """A process for each island. They are started afresh, not forked: LLVM and threads do not survive a fork."""
 
     def __init__(self, wanted: Sequence[Settlement]) -> None:
-        context = get_context("spawn")
-        self._pools = [ProcessPoolExecutor(1, context, initializer=_settle, initargs=(each,)) for each in wanted]
+        self._workers = [_Worker(each) for each in wanted]
 
     def epoch(self, epochs: Sequence[Epoch]) -> list[EpochAnswer | str]:
         """See Executor."""
-        running = [_submitted(pool, epoch) for pool, epoch in zip(self._pools, epochs, strict=True)]
-        return [gathered(each.result) if isinstance(each, Future) else each for each in running]
+        running = [worker.begin(epoch) for worker, epoch in zip(self._workers, epochs, strict=True)]
+        return [worker.answer(each) for worker, each in zip(self._workers, running, strict=True)]
 
     def close(self) -> None:
         """See Executor."""
-        for pool in self._pools:
-            pool.shutdown(wait=False, cancel_futures=True)
+        for worker in self._workers:
+            worker.close()
+
+
+class _Worker:
+    """One island's process. Who is at work there stands in shared memory, where it outlives the process."""
+
+    def __init__(self, settlement: Settlement) -> None:
+        self._context = get_context("spawn")
+        self._heard: tuple[tuple[EditScript, float], ...] = ()
+        self._start(settlement)
+
+    def _start(self, settlement: Settlement) -> None:
+        self._settlement = settlement
+        self._at_work = self._context.RawArray("c", _NAME_BYTES)
+        self._starts = True
+        arguments = (settlement, self._at_work)
+        self._pool = ProcessPoolExecutor(1, self._context, initializer=_settle, initargs=arguments)
+
+    def begin(self, epoch: Epoch) -> Future[EpochAnswer] | str:
+        """Sends an epoch off; one that starts hears of all versions that others heard of before."""
+        self._heard += epoch.immigrants
+        immigrants = self._heard if self._starts else epoch.immigrants
+        self._starts = False
+        try:
+            return self._pool.submit(_epoch, replace(epoch, immigrants=immigrants))
+        except BrokenProcessPool as error:
+            return str(error)
+
+    def answer(self, running: Future[EpochAnswer] | str) -> EpochAnswer | str:
+        """The island's answer; one that lost its process in a turn answers that it goes on without that proposer."""
+        answer = gathered(running.result) if isinstance(running, Future) else running
+        culprit = self._at_work.value.decode()
+        if not isinstance(answer, str) or not culprit:
+            return answer
+        self.close()
+        self._start(replace(self._settlement, without=(*self._settlement.without, culprit)))
+        failure = (culprit, f"was given up: island {self._settlement.number} was lost in its turn: {answer}")
+        return EpochAnswer((), (failure,), True)
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def gathered(result: Callable[[], Any]) -> EpochAnswer | str:
@@ -146,20 +190,13 @@ def gathered(result: Callable[[], Any]) -> EpochAnswer | str:
     return answer if isinstance(answer, EpochAnswer) else f"answered with {type(answer).__name__}"
 
 
-def _submitted(pool: ProcessPoolExecutor, epoch: Epoch) -> Future[EpochAnswer] | str:
-    try:
-        return pool.submit(_epoch, epoch)
-    except BrokenProcessPool as error:
-        return str(error)
-
-
 _settler: Settler | None = None
 
 
-def _settle(settlement: Settlement) -> None:
+def _settle(settlement: Settlement, at_work: Any) -> None:
     global _settler
     Thread(target=_end_with_the_parent, daemon=True).start()
-    _settler = Settler(settlement)
+    _settler = Settler(settlement, lambda proposer: setattr(at_work, "value", proposer.encode()))
 
 
 def _end_with_the_parent() -> None:

@@ -4,8 +4,8 @@ A proposer works on one base, the best version when it began; its generator is k
 where it was. A turn ends when its share of work is done; a proposer that thinks for too long between two
 scripts is told that its time is up, and begins anew in its next turn. When it has nothing more to say about a
 base it is dry there, and gets a turn again when the best version is another one. Those that have other ideas each time
-are asked again, about the best version and about the original, until that was in vain a few times. The
-search on an island ends with its budget, or when everybody is dry.
+are asked again, about the best version and about the original, until that was in vain a few times. One that
+crashes is given up, and the others go on. The search on an island ends with its budget, or when everybody is dry.
 
 While one proposer works on an older base, others may have made a better version of it. What it finds is then
 composed with that version where the windows are disjoint, and judged again as a candidate of its own.
@@ -16,15 +16,15 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 
 from msgspec import Struct, field
 
 from asmevo.program.edit import EditScript, script_between
 from asmevo.program.errors import EditError
 from asmevo.proposers import BuiltIn, Proposer, ProposerError, built_in_named
+from asmevo.proposers.asking import Scripts, begin, end, next_script
 from asmevo.proposers.composition import composed
-from asmevo.proposers.genetic_moves import Scripts
 from asmevo.proposers.versions import version_hash
 from asmevo.search.bandit import Bandit
 from asmevo.search.bench import Bench, Kept
@@ -66,15 +66,26 @@ class _Arm(Struct):
 
 
 class Island:
-    """`number` of `count` islands: proposers without chance are dealt out among them, the others are on each."""
+    """`number` of `count` islands: proposers without chance are dealt out among them, the others are on each.
 
-    def __init__(self, bench: Bench, number: int = 0, count: int = 1, failed: Callable[[str, str], None] | None = None):
+    `failed` hears of a proposer that was given up, and how. `on_turn` hears who is at work, and `` when nobody is.
+    Those named in `without` get no turn.
+    """
+
+    def __init__(
+        self,
+        bench: Bench,
+        number: int = 0,
+        count: int = 1,
+        failed: Callable[[str, str], None] = lambda proposer, words: None,
+        on_turn: Callable[[str], None] = lambda proposer: None,
+        without: Container[str] = (),
+    ) -> None:
         self.bench = bench
-        self._failed = failed or (lambda proposer, words: None)
-        self._arms = {
-            each.name: _arm(each, bench, number)
-            for each in dealt(built_in_named(bench.options.built_in), number, count)
-        }
+        self._failed = failed
+        self._on_turn = on_turn
+        here = dealt(built_in_named(bench.options.built_in), number, count)
+        self._arms = {each.name: _arm(each, bench, number) for each in here if each.name not in without}
         self._bandit = Bandit(list(self._arms))
         self._turn_work = _turn_work(bench.options.budget)
         self._budget = Budget()
@@ -92,7 +103,7 @@ class Island:
             arm = self._arms[self._bandit.choose(ready)]
             self._turn(arm)
             best = 100 * (1 - self.bench.best.cost)
-            words = f"{arm.proposer.name}: {self.bench.tried} tried, {len(self.bench.kept)} kept, best {best:.1f} %"
+            words = f"{arm.built_in.name}: {self.bench.tried} tried, {len(self.bench.kept)} kept, best {best:.1f} %"
             tell(self._used(), words)
         return True
 
@@ -105,17 +116,25 @@ class Island:
 
     def _turn(self, arm: _Arm) -> None:
         before, start = self.bench.best.cost, self._work()
+        self._on_turn(arm.built_in.name)
         try:
             self._work_through(arm, start)
         except ProposerError as error:
-            arm.failed, arm.scripts = True, None
-            self._failed(arm.proposer.name, str(error))
+            self._give_up(arm, error)
+        self._on_turn("")
         gain = math.log(before / self.bench.best.cost)
-        self._bandit.record(arm.proposer.name, gain, self._work() - start)
+        self._bandit.record(arm.built_in.name, gain, self._work() - start)
         arm.stale = 0 if gain > 0 else arm.stale + 1
         if arm.scripts is not None and arm.stale >= _STALE and arm.base is not self.bench.best:
-            arm.scripts.close()
-            arm.scripts = None
+            scripts, arm.scripts = arm.scripts, None
+            try:
+                end(scripts)
+            except ProposerError as error:
+                self._give_up(arm, error)
+
+    def _give_up(self, arm: _Arm, error: ProposerError) -> None:
+        arm.failed, arm.scripts = True, None
+        self._failed(arm.built_in.name, str(error))
 
     def _work_through(self, arm: _Arm, start: float) -> None:
         if arm.scripts is None:
@@ -125,16 +144,15 @@ class Island:
         self._told_at = start
         while not self._out() and self._work() - start < self._turn_work:
             self._told_at = self._work()
-            try:
-                script = arm.scripts.send(arm.answer)
-            except StopIteration:
+            script = next_script(arm.scripts, arm.answer)
+            if script is None:
                 self._end(arm)
                 return
             best = self.bench.best
-            kept = self.bench.judge(script, arm.base.kernel, arm.proposer.name)
+            kept = self.bench.judge(script, arm.base.kernel, arm.built_in.name)
             arm.answer = kept is not None
             if kept is not None and kept.cost < arm.base.cost and best is not arm.base:
-                self._compose(arm.base, best, kept, arm.proposer.name)
+                self._compose(arm.base, best, kept, arm.built_in.name)
 
     def _begin(self, arm: _Arm) -> None:
         base = arm.next_base(self.bench)
@@ -147,7 +165,7 @@ class Island:
             return late or self._out()
 
         arm.base, arm.answer, arm.best_at_start, arm.was_cut, arm.stale = base, None, self.bench.best.cost, False, 0
-        arm.scripts = arm.proposer.propose(self.bench.facts(base.kernel, arm.rng, out_of_time))
+        arm.scripts = begin(arm.proposer, self.bench.facts(base.kernel, arm.rng, out_of_time))
 
     def _end(self, arm: _Arm) -> None:
         """A generator ended: because of the budget, cut short, or because it has nothing more to say."""

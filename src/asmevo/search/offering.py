@@ -13,7 +13,7 @@ from asmevo.gates import EmulationGate, Prediction, Verdict
 from asmevo.program.candidate import Candidate
 from asmevo.program.program import Program
 from asmevo.proposers.genetic_archive import behaviour
-from asmevo.search.bench import Bench
+from asmevo.search.bench import Bench, broken_off
 from asmevo.search.board import Board
 from asmevo.search.explain import explain, relies_on
 from asmevo.search.measures import measure
@@ -65,9 +65,12 @@ def _judged(
     timing = bench.timing.verdict(prediction)
     if not timing.accepted:
         return [timing]
-    verdicts = list(bench.pipeline.judge(candidate).verdicts)
-    if verdicts[-1].accepted and emulation is not None:
-        verdicts.append(emulation.judge(candidate))
+    try:
+        verdicts = list(bench.pipeline.judge(candidate).verdicts)
+        if verdicts[-1].accepted and emulation is not None:
+            verdicts.append(emulation.judge(candidate))
+    except Exception as error:
+        verdicts = [broken_off(error)]
     return [*verdicts, timing] if verdicts[-1].accepted else verdicts
 
 

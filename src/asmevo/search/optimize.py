@@ -20,6 +20,7 @@ from asmevo.program.kernel import Kernel
 from asmevo.program.program import Program
 from asmevo.program.writing import write_program
 from asmevo.proposers import Proposer, ProposerError
+from asmevo.proposers.asking import begin, end, next_script
 from asmevo.proposers.versions import version_hash
 from asmevo.prover import FloatPolicy
 from asmevo.search.bench import Bench
@@ -67,7 +68,8 @@ def optimize(
             "proposers": {name: [tally.tried, tally.accepted] for name, tally in board.tallies.items()},
         }
         run.finish(patch.to_json(), [_recorded(program, kernel, each) for each in patch.candidates], counts)
-        return OptimizationRun(run.id, patch, board.tried, len(board.found), board.why_nothing(), board.tallies)
+        why_nothing, failures = board.why_nothing(), tuple(board.failures)
+        return OptimizationRun(run.id, patch, board.tried, len(board.found), why_nothing, board.tallies, failures)
 
 
 def _request(program: Program, kernel: Kernel, options: SearchOptions) -> dict[str, Any]:
@@ -145,18 +147,15 @@ class _Search(Struct):
     def _follow(self, proposer: Proposer, rng: random.Random, until: float) -> None:
         """One of the user's proposers, on the best version so far, until it is done or that share is used."""
         base = self.bench.best.kernel
-        scripts = proposer.propose(self.bench.facts(base, rng, lambda: self.used() >= until))
         answer: bool | None = None
         try:
-            while self.used() < until:
-                answer = self.bench.judge(scripts.send(answer), base, proposer.name) is not None
+            scripts = begin(proposer, self.bench.facts(base, rng, lambda: self.used() >= until))
+            while self.used() < until and (script := next_script(scripts, answer)) is not None:
+                answer = self.bench.judge(script, base, proposer.name) is not None
                 self._say(self.used(), f"{proposer.name}: {self.board.tried} tried, {len(self.board.found)} kept")
-        except StopIteration:
-            pass
+            end(scripts)
         except ProposerError as error:
             self.board.failed(proposer.name, str(error))
-        finally:
-            scripts.close()
 
     def _say(self, share: float, words: str) -> None:
         """Reports progress; what it speaks of is in the ledger before."""

@@ -59,7 +59,10 @@ class Tally(Struct, frozen=True):
 
 
 class OptimizationRun(Struct, frozen=True):
-    """A finished run: the patch, how many candidates were tried and accepted on the way, and by whom."""
+    """A finished run: the patch, how many candidates were tried and accepted on the way, and by whom.
+
+    `failures` are sentences about proposers and workers that had to be given up; the others went on.
+    """
 
     id: str
     patch: Patch
@@ -67,6 +70,7 @@ class OptimizationRun(Struct, frozen=True):
     accepted: int
     why_nothing: str
     tallies: Mapping[str, Tally]
+    failures: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """All but the patch as JSON data; `run` is the id."""
@@ -76,4 +80,5 @@ class OptimizationRun(Struct, frozen=True):
             "accepted": self.accepted,
             "why_nothing": self.why_nothing if not self.patch.candidates else None,
             "proposers": {name: asdict(tally) for name, tally in self.tallies.items()},
+            "failures": list(self.failures),
         }

@@ -32,7 +32,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from asmevo.semantics import softfloat as sf
 from asmevo.semantics.expression import (
     Concat,
     Const,
@@ -49,7 +48,9 @@ from asmevo.semantics.expression import (
     children,
 )
 from asmevo.semantics.float_mode import IEEE_MODE, FloatMode
-from asmevo.semantics.softfloat import Environment, Format, NanRule, Rounding
+from asmevo.semantics.softfloat import arithmetic, comparison, conversion, encodings, transcendental
+from asmevo.semantics.softfloat.comparison import NanRule
+from asmevo.semantics.softfloat.formats import Environment, Format, Rounding
 
 
 class LaneState(Protocol):
@@ -289,12 +290,12 @@ class _Float:
 
 def _fmad(node: Op, fp: _Float, a: int, b: int, c: int) -> int:
     env = fp.mode.multiply_add_environment(fp.name)
-    a, b, c = (sf.flushed(fp.form, value, env.flush_inputs) for value in (a, b, c))
-    return sf.add(fp.form, sf.multiply(fp.form, a, b, env), c, env)
+    a, b, c = (encodings.flushed(fp.form, value, env.flush_inputs) for value in (a, b, c))
+    return arithmetic.add(fp.form, arithmetic.multiply(fp.form, a, b, env), c, env)
 
 
 def _compare(accepted: tuple[int | None, ...]) -> Callable[..., int]:
-    return lambda node, fp, a, b: int(sf.compare(fp.form, a, b, fp.env) in accepted)
+    return lambda node, fp, a, b: int(comparison.compare(fp.form, a, b, fp.env) in accepted)
 
 
 def _extreme(function: Callable[..., int], rule: NanRule) -> Callable[..., int]:
@@ -302,42 +303,42 @@ def _extreme(function: Callable[..., int], rule: NanRule) -> Callable[..., int]:
 
 
 def _integral(rounding: Rounding) -> Callable[..., int]:
-    return lambda node, fp, a: sf.to_integral(fp.form, a, rounding, fp.env)
+    return lambda node, fp, a: conversion.to_integral(fp.form, a, rounding, fp.env)
 
 
 _FLOAT: dict[str, Callable[..., int]] = {
-    "fadd": lambda node, fp, a, b: sf.add(fp.form, a, b, fp.env),
-    "fsub": lambda node, fp, a, b: sf.subtract(fp.form, a, b, fp.env),
-    "fmul": lambda node, fp, a, b: sf.multiply(fp.form, a, b, fp.env),
-    "fma": lambda node, fp, a, b, c: sf.fused(fp.form, a, b, c, fp.env),
+    "fadd": lambda node, fp, a, b: arithmetic.add(fp.form, a, b, fp.env),
+    "fsub": lambda node, fp, a, b: arithmetic.subtract(fp.form, a, b, fp.env),
+    "fmul": lambda node, fp, a, b: arithmetic.multiply(fp.form, a, b, fp.env),
+    "fma": lambda node, fp, a, b, c: arithmetic.fused(fp.form, a, b, c, fp.env),
     "fmad": _fmad,
-    "fdiv": lambda node, fp, a, b: sf.divide(fp.form, a, b, fp.env),
-    "fsqrt": lambda node, fp, a: sf.square_root(fp.form, a, fp.special),
-    "frcp": lambda node, fp, a: sf.reciprocal(fp.form, a, fp.special),
-    "frsq": lambda node, fp, a: sf.reciprocal_root(fp.form, a, fp.special),
-    "fexp2": lambda node, fp, a: sf.exp2(fp.form, a, fp.special),
-    "flog2": lambda node, fp, a: sf.log2(fp.form, a, fp.special),
-    "fsin": lambda node, fp, a: sf.sine(fp.form, a, fp.special),
-    "fcos": lambda node, fp, a: sf.cosine(fp.form, a, fp.special),
-    "fmin": _extreme(sf.minimum, NanRule.NUMBER),
-    "fmax": _extreme(sf.maximum, NanRule.NUMBER),
-    "fmin_ieee": _extreme(sf.minimum, NanRule.SIGNALING),
-    "fmax_ieee": _extreme(sf.maximum, NanRule.SIGNALING),
-    "fminimum": _extreme(sf.minimum, NanRule.PROPAGATE),
-    "fmaximum": _extreme(sf.maximum, NanRule.PROPAGATE),
+    "fdiv": lambda node, fp, a, b: arithmetic.divide(fp.form, a, b, fp.env),
+    "fsqrt": lambda node, fp, a: arithmetic.square_root(fp.form, a, fp.special),
+    "frcp": lambda node, fp, a: arithmetic.reciprocal(fp.form, a, fp.special),
+    "frsq": lambda node, fp, a: arithmetic.reciprocal_root(fp.form, a, fp.special),
+    "fexp2": lambda node, fp, a: transcendental.exp2(fp.form, a, fp.special),
+    "flog2": lambda node, fp, a: transcendental.log2(fp.form, a, fp.special),
+    "fsin": lambda node, fp, a: transcendental.sine(fp.form, a, fp.special),
+    "fcos": lambda node, fp, a: transcendental.cosine(fp.form, a, fp.special),
+    "fmin": _extreme(comparison.minimum, NanRule.NUMBER),
+    "fmax": _extreme(comparison.maximum, NanRule.NUMBER),
+    "fmin_ieee": _extreme(comparison.minimum, NanRule.SIGNALING),
+    "fmax_ieee": _extreme(comparison.maximum, NanRule.SIGNALING),
+    "fminimum": _extreme(comparison.minimum, NanRule.PROPAGATE),
+    "fmaximum": _extreme(comparison.maximum, NanRule.PROPAGATE),
     "ftrunc": _integral(Rounding.ZERO),
     "fceil": _integral(Rounding.PLUS_INFINITY),
     "ffloor": _integral(Rounding.MINUS_INFINITY),
     "frint": _integral(Rounding.NEAREST_EVEN),
-    "ffract": lambda node, fp, a: sf.fractional_part(fp.form, a, fp.env),
-    "fldexp": lambda node, fp, a, n: sf.scale_by_power(fp.form, a, _signed(n, node.args[1].bits), fp.env),
-    "ffrexp_mant": lambda node, fp, a: sf.fraction_mantissa(fp.form, a, fp.env),
-    "ffrexp_exp": lambda node, fp, a: sf.fraction_exponent(fp.form, a, fp.env) & _ones(node.bits),
+    "ffract": lambda node, fp, a: arithmetic.fractional_part(fp.form, a, fp.env),
+    "fldexp": lambda node, fp, a, n: arithmetic.scale_by_power(fp.form, a, _signed(n, node.args[1].bits), fp.env),
+    "ffrexp_mant": lambda node, fp, a: arithmetic.fraction_mantissa(fp.form, a, fp.env),
+    "ffrexp_exp": lambda node, fp, a: arithmetic.fraction_exponent(fp.form, a, fp.env) & _ones(node.bits),
     "fneg": lambda node, fp, a: a ^ fp.form.sign_bit,
     "fabs": lambda node, fp, a: a & fp.form.sign_bit - 1,
-    "fclamp": lambda node, fp, a: sf.clamp(fp.form, a, fp.mode.dx10_clamp),
-    "fcanonicalize": lambda node, fp, a: sf.canonical(fp.form, a, fp.env),
-    "fquiet": lambda node, fp, a: sf.quiet(fp.form, a),
+    "fclamp": lambda node, fp, a: comparison.clamp(fp.form, a, fp.mode.dx10_clamp),
+    "fcanonicalize": lambda node, fp, a: encodings.canonical(fp.form, a, fp.env),
+    "fquiet": lambda node, fp, a: encodings.quiet(fp.form, a),
     "foeq": _compare((0,)),
     "fone": _compare((-1, 1)),
     "folt": _compare((-1,)),
@@ -347,22 +348,22 @@ _FLOAT: dict[str, Callable[..., int]] = {
     "funord": _compare((None,)),
     "ford": _compare((-1, 0, 1)),
     "f_to_sint": lambda node, fp, a: (
-        sf.to_integer(fp.form, a, -(1 << node.bits - 1), _ones(node.bits - 1)) & _ones(node.bits)
+        conversion.to_integer(fp.form, a, -(1 << node.bits - 1), _ones(node.bits - 1)) & _ones(node.bits)
     ),
-    "f_to_uint": lambda node, fp, a: sf.to_integer(fp.form, a, 0, _ones(node.bits)),
-    "sint_to_f": lambda node, fp, a: sf.from_integer(fp.form, _signed(a, node.args[0].bits), fp.env),
-    "uint_to_f": lambda node, fp, a: sf.from_integer(fp.form, a, fp.env),
-    "fexponent": lambda node, fp, a: sf.magnitude(fp.form, a) >> fp.form.fraction_bits & _ones(node.bits),
+    "f_to_uint": lambda node, fp, a: conversion.to_integer(fp.form, a, 0, _ones(node.bits)),
+    "sint_to_f": lambda node, fp, a: conversion.from_integer(fp.form, _signed(a, node.args[0].bits), fp.env),
+    "uint_to_f": lambda node, fp, a: conversion.from_integer(fp.form, a, fp.env),
+    "fexponent": lambda node, fp, a: encodings.magnitude(fp.form, a) >> fp.form.fraction_bits & _ones(node.bits),
     "fmantissa": lambda node, fp, a: a & _ones(fp.form.fraction_bits) & _ones(node.bits),
 }
 
 _SCALAR_TESTS: dict[str, Callable[[Format, int], int]] = {
-    "fis_nan": lambda form, a: int(sf.is_nan(form, a)),
-    "fis_snan": lambda form, a: int(sf.is_signaling(form, a)),
-    "fis_inf": lambda form, a: int(sf.is_infinite(form, a)),
-    "fis_zero": lambda form, a: int(sf.magnitude(form, a) == 0),
-    "fis_denorm": lambda form, a: int(sf.is_denormal(form, a)),
-    "fsign": sf.sign_of,
+    "fis_nan": lambda form, a: int(encodings.is_nan(form, a)),
+    "fis_snan": lambda form, a: int(encodings.is_signaling(form, a)),
+    "fis_inf": lambda form, a: int(encodings.is_infinite(form, a)),
+    "fis_zero": lambda form, a: int(encodings.magnitude(form, a) == 0),
+    "fis_denorm": lambda form, a: int(encodings.is_denormal(form, a)),
+    "fsign": encodings.sign_of,
 }
 
 
@@ -376,18 +377,18 @@ def _formats(node: Op, mode: FloatMode) -> tuple[Format, Format, Environment, En
 
 def _convert(node: Op, mode: FloatMode, a: int) -> int:
     source, target, inputs, env = _formats(node, mode)
-    return sf.convert(source, target, a, inputs, env)
+    return conversion.convert(source, target, a, inputs, env)
 
 
 def _convert_to_zero(node: Op, mode: FloatMode, a: int) -> int:
     source, target, inputs, env = _formats(node, mode)
     toward_zero = Environment(Rounding.ZERO, env.flush_inputs, env.flush_outputs, env.saturate)
-    return sf.convert(source, target, a, inputs, toward_zero)
+    return conversion.convert(source, target, a, inputs, toward_zero)
 
 
 def _convert_stochastic(node: Op, mode: FloatMode, a: int, random: int) -> int:
     source, target, inputs, env = _formats(node, mode)
-    return sf.convert_stochastic(source, target, a, random, node.args[1].bits, inputs, env)
+    return conversion.convert_stochastic(source, target, a, random, node.args[1].bits, inputs, env)
 
 
 _CONVERSION: dict[str, Callable[..., int]] = {

@@ -10,7 +10,7 @@ from typing import Any
 
 from asmevo.semantics.float_code import FloatCode
 from asmevo.semantics.lane_code import bits_of
-from asmevo.semantics.softfloat import Environment, Rounding, Specials
+from asmevo.semantics.softfloat.formats import Environment, Rounding, Specials
 
 ARITHMETIC_FORMATS = ("f16", "bf16", "f32", "f64")
 
@@ -78,7 +78,7 @@ def extreme(relation: str, both: str, rule: str) -> Callable[..., Any]:
 
 
 def nan_rule(code: FloatCode, rule: str, chosen: Any, a: Any, b: Any) -> Any:
-    """The NaN part of `softfloat.minimum`, last rule first."""
+    """The NaN part of `comparison.minimum`, last rule first."""
     builder = code.builder
     a_nan, b_nan = code.is_nan(a), code.is_nan(b)
     quiet_a, quiet_b = code.quieted(a), code.quieted(b)

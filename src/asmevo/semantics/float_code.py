@@ -14,7 +14,8 @@ import llvmlite.binding as llvm
 
 from asmevo.semantics.float_mode import FloatMode
 from asmevo.semantics.lane_code import LaneCode, bits_of
-from asmevo.semantics.softfloat import Environment, Format, Rounding, Specials, infinite
+from asmevo.semantics.softfloat.encodings import infinite
+from asmevo.semantics.softfloat.formats import Environment, Format, Rounding, Specials
 
 
 @cache
@@ -195,7 +196,7 @@ class FloatCode(LaneCode):
         return self.rounded_with(encoding, form, env, None)
 
     def rounded_with(self, encoding: Any, form: Format, env: Environment, random: Any | None) -> Any:
-        """The algorithm of `softfloat.rounded` (or `convert_stochastic`) on f32 encodings."""
+        """The algorithm of `encodings.rounded` (or `convert_stochastic`) on f32 encodings."""
         b, work = self.builder, 64 if random is not None else 32
         mag = b.and_(encoding, self.constant(32, 0x7FFFFFFF))
         sign = b.lshr(encoding, self.constant(32, 31))

@@ -11,7 +11,7 @@ from typing import Any
 from asmevo.semantics.float_arithmetic import nearest
 from asmevo.semantics.float_code import FloatCode
 from asmevo.semantics.lane_code import bits_of
-from asmevo.semantics.softfloat import Environment, Rounding, Specials
+from asmevo.semantics.softfloat.formats import Environment, Rounding, Specials
 
 # --- tests and fields ------------------------------------------------------------------------------------
 

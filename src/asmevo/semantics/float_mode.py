@@ -13,22 +13,22 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from asmevo.semantics import softfloat
-from asmevo.semantics.softfloat import Environment, Format, Rounding
+from asmevo.semantics.softfloat import formats
+from asmevo.semantics.softfloat.formats import Environment, Format, Rounding
 from asmevo.target.model import Target
 
 _FORMATS = {
-    "f16": softfloat.F16,
-    "bf16": softfloat.BF16,
-    "f32": softfloat.F32,
-    "f64": softfloat.F64,
-    "fp6": softfloat.FP6,
-    "bf6": softfloat.BF6,
-    "fp4": softfloat.FP4,
+    "f16": formats.F16,
+    "bf16": formats.BF16,
+    "f32": formats.F32,
+    "f64": formats.F64,
+    "fp6": formats.FP6,
+    "bf6": formats.BF6,
+    "fp4": formats.FP4,
 }
 _SMALL = {
-    True: {"fp8": softfloat.FP8_FNUZ, "bf8": softfloat.BF8_FNUZ},
-    False: {"fp8": softfloat.FP8_OCP, "bf8": softfloat.BF8_OCP},
+    True: {"fp8": formats.FP8_FNUZ, "bf8": formats.BF8_FNUZ},
+    False: {"fp8": formats.FP8_OCP, "bf8": formats.BF8_OCP},
 }
 
 # CDNA3 ISA guide, "FP8 and BF8" (exponent biases 8 and 16, NaN as the negative zero). gfx950, though of the same

@@ -43,7 +43,6 @@ from msgspec import Struct
 
 from asmevo.program.decode import DecodingContext
 from asmevo.program.instruction import Decoded
-from asmevo.semantics import softfloat
 from asmevo.semantics.constants import UnsupportedOperandError, constant_value
 from asmevo.semantics.expression import (
     FORMATS,
@@ -64,6 +63,7 @@ from asmevo.semantics.expression import (
 )
 from asmevo.semantics.float_mode import FloatMode
 from asmevo.semantics.operands import bit_list, saturated
+from asmevo.semantics.softfloat import arithmetic, comparison, conversion
 
 Place = tuple[int, int]
 Places = tuple[tuple[tuple[Place, ...], ...], ...]
@@ -585,7 +585,7 @@ class _Product:
         if kind == to:
             return value
         form, wanted = self.mode.format(kind), self.mode.format(to)
-        return softfloat.convert(form, wanted, value, self.mode.environment(kind), self.mode.environment(to))
+        return conversion.convert(form, wanted, value, self.mode.environment(kind), self.mode.environment(to))
 
     def value(self, block: int, row: int, column: int) -> int:
         node = self.node
@@ -599,9 +599,9 @@ class _Product:
             return total & 0xFFFFFFFF
         form, environment = self.mode.format(node.accumulator), self.mode.environment(node.accumulator)
         for a, b in pairs:
-            total = softfloat.fused(form, a, b, total, environment)
+            total = arithmetic.fused(form, a, b, total, environment)
         total = self._converted(total, node.accumulator, node.result)
-        return softfloat.clamp(self.mode.format(node.result), total, True) if node.saturate else total
+        return comparison.clamp(self.mode.format(node.result), total, True) if node.saturate else total
 
     def _partner(self, block: int, row: int, k: int, column: int) -> int:
         node = self.node

@@ -41,7 +41,6 @@ class RegisterFileFacts(Struct, frozen=True):
 
     banks: int
     read_ports: int
-    issue_to_gather: int
     gather_to_execute: int
     ahead: int
     ahead_cycles: int
@@ -80,12 +79,12 @@ class RegisterFile:
 
     __slots__ = (
         *("_ahead_cycles", "_busy", "_cached", "_executed", "_fill", "_gathered", "_ports"),
-        *("_to_execute", "_to_gather", "_used", "_write", "_written"),
+        *("_to_execute", "_used", "_write", "_written"),
     )
 
     def __init__(self, facts: RegisterFileFacts) -> None:
         self._ports, self._fill = facts.read_ports, facts.cache_fill
-        self._to_gather, self._to_execute = facts.issue_to_gather, facts.gather_to_execute
+        self._to_execute = facts.gather_to_execute
         self._write = facts.write_after_execute
         self._busy = [[0] * _CYCLES for _ in range(facts.banks)]
         self._cached = [-1] * (facts.banks * _CACHED_POSITIONS)
@@ -95,8 +94,9 @@ class RegisterFile:
         self._gathered = -(1 << 30)
         self._written = -1
 
-    def gather(self, wave: int, operands: Operands, results: Results, issue: int, earliest: int) -> int:
-        """An instruction that issued at `issue` and executes at `earliest` or later takes ports for its registers.
+    def gather(self, wave: int, operands: Operands, results: Results, possible: int, earliest: int) -> int:
+        """An instruction that may read from cycle `possible` on takes ports for its registers; it executes at `earliest`
+        or later.
 
         Returns the cycle in which it executes.
         """
@@ -104,7 +104,7 @@ class RegisterFile:
         executed = self._executed
         if operands:
             used, ports, fill = self._used, self._ports, self._fill
-            start, oldest = issue + self._to_gather, executed[0] - self._ahead_cycles
+            start, oldest = possible, executed[0] - self._ahead_cycles
             if self._gathered > start:
                 start = self._gathered
             if oldest > start:

@@ -10,26 +10,22 @@ from __future__ import annotations
 
 from collections import deque
 
-from asmevo.timing.machine import Cause, Machine
-
 _LONG_AGO = -(1 << 30)
 
 
 class ScalarReads:
-    """The sources of one SIMD's scalar instructions. `free`: before it no instruction with sources issues."""
+    """The sources of one SIMD's scalar instructions. `waiting`: instructions that may wait to be served, at least 1."""
 
-    __slots__ = ("_served", "_starts", "cause", "free")
+    __slots__ = ("_served", "_starts")
 
-    def __init__(self, machine: Machine) -> None:
-        waiting = machine.cost("salu_sources_waiting", "scalar sources")
-        self.cause: Cause | None = waiting.cause if waiting is not None else None
-        self.free = self._served = _LONG_AGO
-        self._starts = deque([_LONG_AGO] * waiting.cycles, waiting.cycles) if waiting is not None else deque(maxlen=0)
+    def __init__(self, waiting: int) -> None:
+        self._served = _LONG_AGO
+        self._starts = deque([_LONG_AGO] * waiting, maxlen=waiting)
 
-    def enter(self, issue: int, sources: int) -> None:
-        """An instruction of `sources` SGPR sources issues."""
-        start = max(issue + 1, self._served)
+    def enter(self, issue: int, sources: int) -> int:
+        """An instruction of `sources` SGPR sources issues at `issue`; returns from when on the next one may."""
+        start = issue + 1 if issue >= self._served else self._served
         self._served = start + sources
-        self._starts.append(start)
-        if self._starts:
-            self.free = self._starts[0]
+        starts = self._starts
+        starts.append(start)
+        return starts[0]

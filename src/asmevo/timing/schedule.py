@@ -54,7 +54,7 @@ class Step(Struct):
     """One instruction on the path, ready to simulate. Cycles; ports and streams as numbers for speed.
 
     `places`, `passes`, `longer`, `to_pipe`: see Profile and operand_pipe. `reads`: see scalar_reads.
-    `sooner`: cycles that it executes sooner after its issue than most of its stream.
+    `to_gather`: cycles from issue until it may read its vector sources (see register_file).
     `special`: it does more at issue than to take ports.
     `owner`: slot and cause for those that find its unit busy.
     `neighbour`: cycles that its unit then serves the neighbour SIMD, if waves run there.
@@ -86,7 +86,7 @@ class Step(Struct):
     owner: tuple[int, Cause]
     after_trans: int
     neighbour: int
-    sooner: int
+    to_gather: int
     longer: int
     reads: int
     to_pipe: int
@@ -138,6 +138,21 @@ def schedule(
     """
     linker = _Linker(machine, skipped)
     return [linker.stretch(instructions, taken, repeats) for instructions, taken, repeats in stretches]
+
+
+class _Way(NamedTuple):
+    """The way of an instruction from issue to its execute packet, see Step.
+
+    It goes through the operand pipe in so many passes; a transcendental, double-precision or scalar instruction in one.
+    Scalar operands are read in the pipe, vector operands before. Multi-pass vector operations are stamped at their end.
+    """
+
+    passes: int
+    longer: int
+    reads: int
+    to_pipe: int
+    to_gather: int
+    to_stamp: int
 
 
 class _Linker:
@@ -239,6 +254,7 @@ class _Rules:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
+        self._ways: dict[Profile, _Way] = {}
         self._histories: dict[Profile, tuple[int, int, Cause] | None] = {}
         cost = machine.cost
         assert machine.issue is not None
@@ -263,6 +279,7 @@ class _Rules:
         place = places[slot]
         profile, machine = place.profile, self._machine
         taken = self._branch(place)
+        way = self._ways.get(profile) or self._ways.setdefault(profile, self._way(profile))
         entry = self._entry if profile.immediate else None
         results, issued = self._links(place, places)
         issued += tuple(place.issued)
@@ -278,7 +295,7 @@ class _Rules:
             queue=queue,
             held=bool((queue is None and results) or issued or sources or profile.waits),
             to_execute=self._to_execute(place, places),
-            to_stamp=self._to_stamp(profile),
+            to_stamp=way.to_stamp,
             gathered=profile.gathered,
             vector_writes=profile.vector_writes,
             occupancy=0 if unlimited else profile.occupancy.cycles,
@@ -287,15 +304,15 @@ class _Rules:
             shared_port=int(profile.shared_port) if profile.shared_port is not None else -1,
             shared_hold=profile.shared_hold,
             places=profile.places,
-            passes=_passes(profile),
-            sooner=profile.queue.to_execute - profile.to_execute if profile.queue is not None else 0,
-            longer=profile.occupancy.cycles - 1 if profile.stream is Stream.SALU else 0,
-            reads=len(profile.scalar_pairs),
+            passes=way.passes,
+            to_gather=way.to_gather,
+            longer=way.longer,
+            reads=way.reads,
             special=bool(profile.places > 1 or profile.returns or profile.waits or profile.barrier),
             owner=(slot, profile.occupancy.cause),
             neighbour=self._neighbour * profile.occupancy.cycles if profile.kind == "vmem_store" else 0,
             after_trans=self._after_trans if profile.port is Port.MATRIX else 0,
-            to_pipe=self._to_pipe(profile),
+            to_pipe=way.to_pipe,
             gap=taken.cycles if taken is not None else machine.interval,
             gap_cause=taken.cause if taken is not None else self._issue,
             issue_busy=profile.issue_busy,
@@ -336,11 +353,19 @@ class _Rules:
             return self._double_stamp.cycles
         return profile.occupancy.cycles - 1 if profile.port in (Port.VALU, Port.MATRIX) else 0
 
-    def _to_pipe(self, profile: Profile) -> int:
-        """Cycles from issue to the earliest entry into the operand pipe; scalar operands are read in it."""
-        if profile.queue is None or profile.stream is Stream.SALU:
-            return self._machine.interval
-        return max(0, profile.to_execute - profile.queue.pipe)
+    def _way(self, profile: Profile) -> _Way:
+        machine, queue, busy = self._machine, profile.queue, profile.occupancy.cycles
+        file, scalar = machine.register_file, profile.stream is Stream.SALU
+        double = profile.kind in DOUBLE
+        to_stamp = busy - 1 if profile.port in (Port.VALU, Port.MATRIX) else 0
+        return _Way(
+            passes=busy if profile.port in (Port.VALU, Port.MATRIX) and not double else 1,
+            longer=busy - 1 if scalar else 0,
+            reads=len(profile.scalar_pairs) if machine.scalar_sources_waiting else 0,
+            to_pipe=machine.interval if queue is None or scalar else max(0, profile.to_execute - queue.pipe),
+            to_gather=profile.to_execute - file.gather_to_execute if file is not None else 0,
+            to_stamp=self._double_stamp.cycles if double and self._double_stamp is not None else to_stamp,
+        )
 
     def _branch(self, place: _Place) -> Cost | None:
         """Cycles from a branch to the next instruction."""
@@ -406,12 +431,6 @@ class _Rules:
         if profile.port is Port.MATRIX:
             return VALU_HISTORY, profile.result.cycles, Cause("delay_alu matrix", profile.result.cause.known)
         return None
-
-
-def _passes(profile: Profile) -> int:
-    """Passes through the operand pipe; transcendental, double-precision and scalar instructions go through once."""
-    once = profile.port not in (Port.VALU, Port.MATRIX) or profile.kind in DOUBLE
-    return 1 if once else profile.occupancy.cycles
 
 
 @lru_cache(maxsize=64)

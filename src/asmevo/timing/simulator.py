@@ -156,7 +156,7 @@ class Simulator:
         self._queues: list[list[tuple[int, Cause | None, int]]] = [[] for _ in Stream]
         queues = (machine.queues.get(stream) for stream in Stream)
         self._pipes = [None if queue is None or not queue.pipe else OperandPipe(queue.pipe) for queue in queues]
-        self._scalar_reads = ScalarReads(machine)
+        self._scalar_reads = ScalarReads(machine.scalar_sources_waiting)
         self._barriers = Barriers(wave.group for wave in self.waves)
         self._ready: list[tuple[int, int]] = []
         facts = machine.register_file
@@ -300,8 +300,6 @@ class Simulator:
             if len(entries) >= queue.depth and entries[-queue.depth][0] > time:
                 time, why, culprit = entries[-queue.depth]
                 time, cause = time + queue.resume, why or queue.cause
-            if step.reads and self._scalar_reads.free > time:
-                time, cause, culprit = self._scalar_reads.free, self._scalar_reads.cause or cause, -1
         elif self._engine_free[step.engine] > time:
             time, (culprit, cause) = self._engine_free[step.engine], self._engine_owner[step.engine] or step.owner
         return (time, cause, culprit) if time > own else None
@@ -416,17 +414,21 @@ class Simulator:
                 start, why, whom = started[slot] + cycles, reason, slot
         file = self._registers
         if file is not None and step.gathered is not None:
-            gathered = file.gather(wave.number, step.gathered, step.vector_writes, time - step.sooner, start)
+            gathered = file.gather(wave.number, step.gathered, step.vector_writes, time + step.to_gather, start)
             if gathered > start:
                 start, why, whom = gathered, self._bank_cause, step.slot
         self._engine_free[engine] = start + step.occupancy + (step.neighbour if self._shares else 0)
         self._engine_owner[engine] = step.owner
         self._stream_last[step.stream] = start
         pipe = self._pipes[step.stream]
-        left = start if pipe is None else pipe.enter(time + step.to_pipe, start + step.longer, step.passes)
+        if pipe is None:
+            left = start
+        elif step.reads:
+            left = pipe.enter(time + step.to_pipe, start + step.longer, 1)
+            self._port_free[step.port] = max(self._port_free[step.port], self._scalar_reads.enter(time, step.reads))
+        else:
+            left = pipe.enter(time + step.to_pipe, start, step.passes)
         entries.append((left + queue.release, why, whom))
-        if step.reads:
-            self._scalar_reads.enter(time, step.reads)
         if len(entries) >= queue.depth and entries[-queue.depth][0] > wave.next:
             wave.next, wave.next_cause = entries[-queue.depth][0] + queue.resume, queue.cause
         return start

@@ -29,37 +29,41 @@ class Successions:
         self._trans_before_double = cost("trans_before_f64", "trans busy")
         self._trans_before_overwrite = cost("trans_before_overwrite", "trans overwritten")
         self._float_before_other = cost("sfpu_before_salu", "salu busy")
-        self._last: tuple[int, Profile] | None = None
+        self._last: int | None = None
+        self._last_is_double = self._last_is_trans = False
         self._float: int | None = None
         self._trans_results: dict[int, int] = {}
 
-    def links(self, profile: Profile) -> Iterator[Link]:
+    def links(self, profile: Profile) -> Iterator[Link] | tuple[()]:
         """What has to have executed for some cycles before an instruction of this profile executes."""
         if profile.vector:
-            yield from self._behind_vector(profile)
-        elif profile.port is Port.SALU and profile.kind != "sfpu" and self._float is not None:
-            yield from _link(self._float, self._float_before_other)
+            concerned = self._last_is_double or self._trans_results or profile.kind in DOUBLE
+            return self._behind_vector(profile) if concerned else ()
+        if self._float is not None and profile.port is Port.SALU and profile.kind != "sfpu":
+            return _link(self._float, self._float_before_other)
+        return ()
 
     def _behind_vector(self, profile: Profile) -> Iterator[Link]:
+        double, trans = profile.kind in DOUBLE, profile.port is Port.TRANS
         if self._last is not None:
-            slot, last = self._last
-            if last.kind in DOUBLE and profile.kind not in DOUBLE:
-                trans = profile.port is Port.TRANS
-                yield from _link(slot, self._double_before_trans if trans else self._double_before_other)
-            elif last.port is Port.TRANS and profile.kind in DOUBLE:
-                yield from _link(slot, self._trans_before_double)
-        if profile.port is not Port.TRANS:
+            if self._last_is_double and not double:
+                yield from _link(self._last, self._double_before_trans if trans else self._double_before_other)
+            elif self._last_is_trans and double:
+                yield from _link(self._last, self._trans_before_double)
+        if not trans and self._trans_results:
             for unit in profile.writes:
                 if unit in self._trans_results:
                     yield from _link(self._trans_results[unit], self._trans_before_overwrite)
 
     def pass_by(self, slot: int, profile: Profile) -> None:
         if profile.vector:
-            self._last = slot, profile
-            for unit in profile.writes:
-                self._trans_results.pop(unit, None)
-                if profile.port is Port.TRANS and VECTOR_MASK >> unit & 1:
-                    self._trans_results[unit] = slot
+            trans = profile.port is Port.TRANS
+            self._last, self._last_is_double, self._last_is_trans = slot, profile.kind in DOUBLE, trans
+            if trans or self._trans_results:
+                for unit in profile.writes:
+                    self._trans_results.pop(unit, None)
+                    if trans and VECTOR_MASK >> unit & 1:
+                        self._trans_results[unit] = slot
         elif profile.port is Port.SALU:
             self._float = slot if profile.kind == "sfpu" else None
 
