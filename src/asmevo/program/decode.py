@@ -8,6 +8,7 @@ still becomes an instruction, with the flag `unknown`; analyses refuse it by nam
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from msgspec import Struct, field
 
@@ -21,6 +22,8 @@ from asmevo.toolchain import DecodedWord, Processor, toolchain
 
 UNKNOWN = "unknown"
 
+_OPERANDS_REMEMBERED = 1 << 14
+_SINGLE_REGISTER = re.compile(r"(?:(?<=\b[vsa])|(?<=\bttmp))\d+")
 _REGISTER_IN_TEXT = re.compile(r"\b(ttmp|[vsa])(\d+|\[(\d+):(\d+)\])")
 _RETURN_WORDS = frozenset({"glc", "sc0"})
 _FULL_ROW_OR_BANK = "0xf"
@@ -155,14 +158,17 @@ def _operands_with_roles(statement: Statement, info: OpcodeInfo, target: Target)
     return operands
 
 
-def _roles(printed: PrintedOperand, read: bool, written: bool) -> list[Operand]:
+@lru_cache(maxsize=_OPERANDS_REMEMBERED)
+def _roles(printed: PrintedOperand, read: bool, written: bool) -> tuple[Operand, ...]:
     text, negated, absolute, half = printed.text, printed.negated, printed.absolute, printed.half
     if not printed.spans:
-        return [Operand(text, None, read, written, negated, absolute, half)]
-    return [Operand(text, each, read, written, negated, absolute, half) for each in printed.spans]
+        return (Operand(text, None, read, written, negated, absolute, half),)
+    return tuple(Operand(text, each, read, written, negated, absolute, half) for each in printed.spans)
 
 
 def _keeps_old_value(statement: Statement) -> bool:
+    if not statement.modifiers:
+        return False
     values = dict(statement.modifiers)
     if values.get("dst_unused") == "UNUSED_PRESERVE":
         return True
@@ -219,6 +225,8 @@ def _joined(infos: list[OpcodeInfo]) -> OpcodeInfo:
 
 def shape_of(text: str) -> str:
     """An instruction's text with the width of each numbered register in the place of its name."""
+    if "[" not in text:
+        return _SINGLE_REGISTER.sub("*1", text)
     return _REGISTER_IN_TEXT.sub(_width_only, text)
 
 

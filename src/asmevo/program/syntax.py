@@ -8,6 +8,7 @@ widths never have to be guessed. A dual instruction is two of these joined by `:
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from asmevo.program.instruction import REGISTER_LETTERS, Modifier
@@ -18,6 +19,7 @@ _LIST = re.compile(r"^\[((?:ttmp|[vsa])\d+(?:, (?:ttmp|[vsa])\d+)*)\]$")
 # Newer LLVM marks a literal that could have been an inline constant: `lit(0x1)`.
 _FORCED_LITERAL = re.compile(r"^lit(?:64)?\((.*)\)$")
 _WRAPPED = re.compile(r"^(?P<minus>-)?(?:(?P<bar>\|)(?P<in1>.*)\||(?P<word>abs|neg|sext)\((?P<in2>.*)\)|(?P<in3>.*))$")
+_OPERANDS_REMEMBERED = 1 << 14  # texts; few are seen once only
 # Instructions whose operands are not a comma list of registers and numbers: kept as one opaque operand.
 _OPAQUE_EXACT = frozenset({"s_waitcnt", "s_delay_alu", "s_wait_alu", "s_waitcnt_depctr", "s_sendmsg", "s_sendmsghalt"})
 
@@ -88,7 +90,7 @@ def _parse_modifier(word: str) -> Modifier:
 
 def _split(text: str, separator: str) -> list[str]:
     """Splits at `separator` outside brackets and bars."""
-    if not any(bracket in text for bracket in "[(") or text.count(separator) == 0:
+    if ("[" not in text and "(" not in text) or separator not in text:
         return text.split(separator)
     parts, depth, start = [], 0, 0
     for place, letter in enumerate(text):
@@ -103,6 +105,7 @@ def _split(text: str, separator: str) -> list[str]:
     return parts
 
 
+@lru_cache(maxsize=_OPERANDS_REMEMBERED)
 def parse_operand(text: str) -> PrintedOperand:
     """One operand with the marks around it taken off."""
     negated = absolute = False

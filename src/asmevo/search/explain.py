@@ -8,8 +8,10 @@ from asmevo.program.kernel import Block, Kernel
 from asmevo.proposers.composition import longest_rising
 from asmevo.proposers.versions import asked_registers
 from asmevo.prover import FloatPolicy
+from asmevo.search.basis import Basis
 from asmevo.timing import Estimate
 
+_FALLS_NAMED = 3
 _KNOWN_WORDS = {
     "measured": "measured on silicon",
     "vendor": "the vendor's",
@@ -25,14 +27,25 @@ def explain(parent: Kernel, candidate: Kernel, before: Estimate, after: Estimate
     return f"{_changes(parent, candidate)}; {_stalls(before, after)}"
 
 
-def relies_on(after: Estimate, policy: FloatPolicy) -> str:
-    """What the prediction rests on, and what floating-point results rest on where they may differ."""
-    shares = sorted(after.known.items(), key=lambda item: -item[1])
-    words = ", ".join(f"{share:.0%} {_KNOWN_WORDS.get(known, known)}" for known, share in shares if share >= 0.005)
-    model = f"the latency facts of the cycle model ({words}), memory scenario `{after.memory}`"
-    if policy is FloatPolicy.EXACT:
-        return model
-    return f"{model}; floating-point policy `{policy}`: results are equal only as far as it says"
+def relies_on(basis: Basis, memory: str, policy: FloatPolicy) -> str:
+    """What the predicted gain rests on, and what floating-point results rest on where they may differ."""
+    facts = ", ".join(f"{share:.0%} {_words(known)}" for known, share in basis.known.items() if share >= 0.005)
+    whole = sum(share for _, share in basis.saved)
+    falls = [
+        f"{share / whole:.0%} `{reason.words}` ({_words(reason.known)})" for reason, share in basis.saved[:_FALLS_NAMED]
+    ]
+    parts = [f"latency facts of the cycle model: what is saved is {facts or 'nothing'}"]
+    if falls:
+        parts.append(f"it was mostly {', '.join(falls)}")
+    others = ", ".join(f"{100 * gain:.1f} % with `{name}`" for name, gain in basis.elsewhere.items())
+    parts.append(f"memory scenario `{memory}` (the gain is {others})" if others else f"memory scenario `{memory}`")
+    if policy is not FloatPolicy.EXACT:
+        parts.append(f"floating-point policy `{policy}`: results are equal only as far as it says")
+    return "; ".join(parts)
+
+
+def _words(known: str) -> str:
+    return _KNOWN_WORDS.get(known, known)
 
 
 def _changes(parent: Kernel, candidate: Kernel) -> str:

@@ -13,6 +13,7 @@ from asmevo.gates import EmulationGate, Prediction, Verdict
 from asmevo.program.candidate import Candidate
 from asmevo.program.program import Program
 from asmevo.proposers.genetic_archive import behaviour
+from asmevo.search.basis import basis_of
 from asmevo.search.bench import Bench, broken_off
 from asmevo.search.board import Board
 from asmevo.search.explain import explain, relies_on
@@ -78,12 +79,15 @@ def _offer(
     bench: Bench, candidate: Candidate, rank: int, prediction: Prediction, verdicts: list[Verdict]
 ) -> PatchCandidate:
     lone = prediction.estimates[0]
+    basis = basis_of(candidate.parent, candidate.kernel, prediction)
     return PatchCandidate(
         rank=rank,
         script=candidate.script,
         why=explain(candidate.parent, candidate.kernel, bench.timing.parent[0], lone),
-        relies_on=relies_on(lone, bench.options.floating_point),
+        relies_on=relies_on(basis, lone.memory, bench.options.floating_point),
         after=measure(candidate.kernel, prediction.estimates),
         predicted_gain=prediction.gain,
+        gain_known={known: round(share, 4) for known, share in basis.known.items()},
+        gain_elsewhere={memory: round(gain, 4) for memory, gain in basis.elsewhere.items()},
         verdicts=tuple(each.to_dict() for each in verdicts),
     )

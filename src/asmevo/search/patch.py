@@ -50,7 +50,11 @@ class Measures(_Model):
 
 
 class PatchCandidate(_Model):
-    """One offer. `why` says what makes it faster, `relies_on` what must hold for that."""
+    """One offer. `why` says what makes it faster, `relies_on` what must hold for that.
+
+    `gain_known` are shares of the cycles that are saved, by how well the number behind them is known; `gain_elsewhere`
+    is the predicted gain under the other memory scenarios.
+    """
 
     rank: int
     script: EditScript
@@ -58,6 +62,8 @@ class PatchCandidate(_Model):
     relies_on: str
     after: Measures
     predicted_gain: float
+    gain_known: dict[str, float] = Field(default_factory=dict)
+    gain_elsewhere: dict[str, float] = Field(default_factory=dict)
     verdicts: tuple[dict[str, Any], ...]
 
 
