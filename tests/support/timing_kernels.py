@@ -1,8 +1,9 @@
-"""Kernels from a few lines of assembly."""
+"""Kernels from a few lines of assembly, and when their instructions issue."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 from asmevo.program.codeobject import CodeObject
 from asmevo.program.decode import DecodingContext, decode_code
@@ -10,6 +11,9 @@ from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Block, Kernel
 from asmevo.program.reading import branch_distance, ends_block
 from asmevo.target import load_target
+from asmevo.timing import estimate
+from asmevo.timing.schedule import Step
+from asmevo.timing.simulator import Bound, Wave
 from asmevo.toolchain import Processor, toolchain
 
 Build = Callable[..., Kernel]
@@ -36,3 +40,20 @@ def build_kernel(gpu: str, *texts: str) -> Kernel:
             number += 1
         blocks.append(Block(place, (f"b{place}",), tuple(own)))
     return Kernel("test", target, target.default_wave_size, tuple(blocks), 0, 0)
+
+
+def issues(kernel_of: Build, gpu: str, text: str, waves: int = 1) -> list[list[int]]:
+    """For each wave the cycles in which the lines of `text` issue, s_endpgm behind them left out."""
+    found: list[list[int]] = [[] for _ in range(waves)]
+
+    def note(wave: Wave, _step: Step, time: int, _own: Bound, _shared: Bound | None) -> None:
+        found[wave.number].append(time)
+
+    estimate(kernel_of(gpu, f"{text}\ns_endpgm"), waves=waves, observe=note)
+    return [[time - times[0] for time in times[:-1]] for times in found]
+
+
+def gaps(kernel_of: Build, gpu: str, text: str) -> list[int]:
+    """Cycles between the issues of a single wave."""
+    (times,) = issues(kernel_of, gpu, text)
+    return [later - time for time, later in pairwise(times)]

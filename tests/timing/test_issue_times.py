@@ -9,28 +9,11 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from timing_kernels import Build
+from timing_kernels import Build, gaps, issues
 
-from asmevo.timing import estimate
 from asmevo.timing.scenarios import machine_for
-from asmevo.timing.schedule import Step, schedule
-from asmevo.timing.simulator import Bound, Simulator, Wave
-
-
-def issues(kernel_of: Build, gpu: str, text: str, waves: int = 1) -> list[list[int]]:
-    """For each wave the cycles in which the lines of `text` issue, s_endpgm behind them left out."""
-    found: list[list[int]] = [[] for _ in range(waves)]
-
-    def note(wave: Wave, _step: Step, time: int, _own: Bound, _shared: Bound | None) -> None:
-        found[wave.number].append(time)
-
-    estimate(kernel_of(gpu, f"{text}\ns_endpgm"), waves=waves, observe=note)
-    return [[time - times[0] for time in times[:-1]] for times in found]
-
-
-def gaps(kernel_of: Build, gpu: str, text: str) -> list[int]:
-    (times,) = issues(kernel_of, gpu, text)
-    return [later - time for time, later in pairwise(times)]
+from asmevo.timing.schedule import schedule
+from asmevo.timing.simulator import Simulator
 
 
 @pytest.mark.parametrize("gpu", ["gfx1100", "gfx1200"])

@@ -7,8 +7,7 @@ passage starts where a cache miss or an idle unit lets the model know the state 
 from __future__ import annotations
 
 import pytest
-from test_issue_times import gaps
-from timing_kernels import Build
+from timing_kernels import Build, gaps
 
 _IDLE = "v_mov_b32 v99, v98\n" + "s_nop 15\n" * 4
 """The first vector instruction of a wave executes a cycle later, which the passages do not start with."""

@@ -149,7 +149,7 @@ def _returns(statement: Statement) -> bool:
 def _operands_with_roles(statement: Statement, info: OpcodeInfo, target: Target) -> list[Operand]:
     keeps_old = _keeps_old_value(statement)
     keeps_half = "valu" in info.flags and keeps_other_half(statement.mnemonic, target)
-    operands = []
+    operands: list[Operand] = []
     for place, printed in enumerate(statement.operands):
         written = place < info.defs
         keeps_part = keeps_half and any(span.mask & VECTOR_MASK for span in printed.spans)

@@ -361,7 +361,7 @@ class _Rules:
         return _Way(
             passes=busy if profile.port in (Port.VALU, Port.MATRIX) and not double else 1,
             longer=busy - 1 if scalar else 0,
-            reads=len(profile.scalar_pairs) if machine.scalar_sources_waiting else 0,
+            reads=len(profile.scalar_pairs) if machine.scalar_sources_underway else 0,
             to_pipe=machine.interval if queue is None or scalar else max(0, profile.to_execute - queue.pipe),
             to_gather=profile.to_execute - file.gather_to_execute if file is not None else 0,
             to_stamp=self._double_stamp.cycles if double and self._double_stamp is not None else to_stamp,

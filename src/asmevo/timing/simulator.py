@@ -156,7 +156,7 @@ class Simulator:
         self._queues: list[list[tuple[int, Cause | None, int]]] = [[] for _ in Stream]
         queues = (machine.queues.get(stream) for stream in Stream)
         self._pipes = [None if queue is None or not queue.pipe else OperandPipe(queue.pipe) for queue in queues]
-        self._scalar_reads = ScalarReads(machine.scalar_sources_waiting)
+        self._scalar_reads = ScalarReads(machine.scalar_sources_underway)
         self._barriers = Barriers(wave.group for wave in self.waves)
         self._ready: list[tuple[int, int]] = []
         facts = machine.register_file
