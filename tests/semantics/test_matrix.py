@@ -19,6 +19,8 @@ from instruction_lanes import Lanes, Values, decoded, run
 from asmevo.semantics import matrix
 from asmevo.semantics.evaluate import evaluate
 from asmevo.semantics.expression import Exactness, MatrixProduct, Meaning
+from asmevo.semantics.matrix_definition import evaluate_product, expand
+from asmevo.semantics.matrix_layout import kind_bits
 from asmevo.target.opcodes import opcode_info, opcode_mnemonics
 
 Spot = tuple[int, int, int]
@@ -461,8 +463,8 @@ def test_expansion_and_evaluation_agree_on_random_bits(gpu: str, wave: int, text
     state = Lanes(wave, {n: [rng.getrandbits(512) for _ in range(wave)] for n in range(4)})
     lane = rng.randrange(wave)
     state.lane = lane
-    direct = matrix.evaluate_product(node, lane, state.other_lane)
-    assert evaluate(matrix.expand(node, lane), state) == direct
+    direct = evaluate_product(node, lane, state.other_lane)
+    assert evaluate(expand(node, lane), state) == direct
 
 
 def every_matrix_opcode() -> Iterator[tuple[str, str]]:
@@ -489,7 +491,7 @@ def test_every_mfma_of_llvm_has_a_layout_that_fits_its_registers() -> None:
         assert node.bits == 32 * d
         for tile, width in ((node.a, a), (node.b, b)):
             spots = [spot for block in tile.places for row in block for spot in row]
-            assert len(set(spots)) == len(spots) == 64 * 32 * width // matrix.kind_bits(tile.kind), mnemonic
+            assert len(set(spots)) == len(spots) == 64 * 32 * width // kind_bits(tile.kind), mnemonic
             assert all(low < 32 * width for _, low in spots)
 
 

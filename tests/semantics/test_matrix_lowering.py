@@ -14,6 +14,7 @@ from asmevo.semantics import matrix, native
 from asmevo.semantics.expression import Expr, MatrixProduct, Slice, children
 from asmevo.semantics.float_mode import FloatMode
 from asmevo.semantics.lowering import Lowering
+from asmevo.semantics.matrix_definition import evaluate_product
 
 INSTRUCTIONS = [
     ("gfx942", 64, "v_mfma_f32_32x32x8_f16 v[16:31], v[0:1], v[2:3], v[16:31]"),
@@ -114,6 +115,6 @@ def test_compiled_products(gpu: str, wave: int, text: str) -> None:
             return int.from_bytes(column, "little") >> low & (1 << bits) - 1
 
         for lane in range(0, wave, 7):
-            expected = matrix.evaluate_product(node, lane, read, mode.fnuz)
+            expected = evaluate_product(node, lane, read, mode.fnuz)
             assert int.from_bytes(results[:, lane].tobytes(), "little") == expected, lane
     del engine

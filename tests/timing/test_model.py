@@ -8,6 +8,9 @@ import pytest
 from timing_kernels import Build
 
 from asmevo.timing import Estimate, estimate
+from asmevo.timing.estimate import simulate
+from asmevo.timing.path import path_of
+from asmevo.timing.scenarios import machine_for
 
 
 def iteration(found: Estimate) -> float:
@@ -47,14 +50,9 @@ def test_transcendentals_hold_their_pipe_four_cycles(kernel_of: Build) -> None:
 
 
 @pytest.mark.parametrize(("states", "cycles"), [(0, 1 + 2), (3, 4 + 2), (7, 8 + 2)])
-def test_nop_costs_its_states_and_two_behind_a_vector_instruction(
-    kernel_of: Build, states: int, cycles: int
-) -> None:
+def test_nop_costs_its_states_and_two_behind_a_vector_instruction(kernel_of: Build, states: int, cycles: int) -> None:
     plain = loop_of(kernel_of, "gfx1100", INDEPENDENT)
-    assert (
-        loop_of(kernel_of, "gfx1100", f"{INDEPENDENT}\ns_nop {states}\nv_mov_b32 v30, 0")
-        == plain + cycles + 1
-    )
+    assert loop_of(kernel_of, "gfx1100", f"{INDEPENDENT}\ns_nop {states}\nv_mov_b32 v30, 0") == plain + cycles + 1
 
 
 def test_delay_alu_stalls_issue_until_five_after_the_producer(kernel_of: Build) -> None:
@@ -120,12 +118,9 @@ def test_hoisting_a_load_above_work_lowers_the_estimate(kernel_of: Build) -> Non
 
 
 def test_waits_for_older_loads_only_need_not_wait_for_the_last(kernel_of: Build) -> None:
-    loads = (
-        "global_load_b32 v1, v0, s[0:1]\n" + "v_mov_b32 v9, 0\n" * 100 + "global_load_b32 v2, v0, s[0:1]\n"
-    )
+    loads = "global_load_b32 v1, v0, s[0:1]\n" + "v_mov_b32 v9, 0\n" * 100 + "global_load_b32 v2, v0, s[0:1]\n"
     counted = [
-        estimate(kernel_of("gfx1100", f"{loads}s_waitcnt vmcnt({most})\ns_endpgm"), waves=1).cycles
-        for most in (1, 0)
+        estimate(kernel_of("gfx1100", f"{loads}s_waitcnt vmcnt({most})\ns_endpgm"), waves=1).cycles for most in (1, 0)
     ]
     assert counted[0] < counted[1]
 
@@ -154,6 +149,19 @@ def test_no_gain_rests_on_how_long_an_invalidation_takes(
     assert behind - loop_of(kernel_of, gpu, f"{with_load}{wait}") < 20
 
 
+@pytest.mark.parametrize("before", ["v_add_f32 v4, v5, v6", "ds_load_b32 v4, v5"])
+def test_no_gain_rests_on_what_stands_before_an_invalidation(kernel_of: Build, before: str) -> None:
+    """No trace holds one: that it would wait for vector or LDS work, as accesses do, is nothing that anybody saw."""
+    gaps = []
+    for behind in ("global_inv scope:SCOPE_SE", "global_store_b32 v[2:3], v7, off"):
+        kernel = kernel_of("gfx1201", f"{before}\n{behind}\ns_endpgm")
+        machine = machine_for(kernel.target, kernel.wave_size, "l2")
+        issued = simulate(kernel, machine, path_of(kernel), 1, None).waves[0].issued
+        gaps.append(issued[1] - issued[0])
+    assert gaps[0] == 1
+    assert gaps[1] > 1
+
+
 def test_more_waves_hide_more_latency(kernel_of: Build) -> None:
     body = "global_load_b32 v1, v0, s[0:1]\n" + INDEPENDENT + "\ns_waitcnt vmcnt(0)\nv_add_f32 v50, v1, v1\n"
     kernel = kernel_of("gfx1100", "s_nop 0", body + "s_cbranch_scc1 loop", "s_endpgm")
@@ -172,10 +180,7 @@ def test_waves_share_the_vector_unit(kernel_of: Build) -> None:
 
 def test_slower_memory_is_slower(kernel_of: Build) -> None:
     text = "global_load_b32 v1, v0, s[0:1]\ns_waitcnt vmcnt(0)\ns_endpgm"
-    cycles = [
-        estimate(kernel_of("gfx1100", text), waves=1, memory=name).cycles
-        for name in ("lds-only", "l2", "cold")
-    ]
+    cycles = [estimate(kernel_of("gfx1100", text), waves=1, memory=name).cycles for name in ("lds-only", "l2", "cold")]
     assert cycles == sorted(cycles)
     assert len(set(cycles)) == 3
 
@@ -205,9 +210,7 @@ def test_trip_counts_multiply_the_steady_iteration(kernel_of: Build) -> None:
 
 def test_a_guard_around_the_loop_does_not_skip_it(kernel_of: Build) -> None:
     """The loop is reached by the taken branch only."""
-    kernel = kernel_of(
-        "gfx1100", "s_cbranch_scc1 b2", "s_endpgm", f"{INDEPENDENT}\ns_cbranch_scc1 loop", "s_endpgm"
-    )
+    kernel = kernel_of("gfx1100", "s_cbranch_scc1 b2", "s_endpgm", f"{INDEPENDENT}\ns_cbranch_scc1 loop", "s_endpgm")
     assert [loop.header for loop in estimate(kernel, waves=1).loops] == [2]
 
 

@@ -154,10 +154,6 @@ class DependenceGraph:
             heights[place] = max(ways, default=0)
         return heights
 
-    def critical_path(self, latency: Callable[[Edge], int]) -> int:
-        """The longest chain of the block."""
-        return max(self.heights(latency), default=0)
-
     def what(self, edge: Edge) -> str:
         """What an edge goes through, in words."""
         return _describe(self.instructions[edge.before], self.instructions[edge.after], edge.kind)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
 
 _CHUNKS_A_CORE = 8
-_NEW_OBJECTS_A_COLLECTION = 200_000
 
 
 def check_files(files: Sequence[Path], options: CheckOptions) -> list[FileReport]:
@@ -31,8 +28,7 @@ def check_files(files: Sequence[Path], options: CheckOptions) -> list[FileReport
     check_constraint_files(options.constraints, options.rocm)
     work = partial(check_file, options=options)
     cores = min(len(os.sched_getaffinity(0)), len(files))
-    with _fewer_collections():
-        return [work(file) for file in files] if cores < 2 else _in_processes(work, files, cores)
+    return [work(file) for file in files] if cores < 2 else _in_processes(work, files, cores)
 
 
 def _in_processes(work: Callable[[Path], FileReport], files: Sequence[Path], cores: int) -> list[FileReport]:
@@ -52,20 +48,6 @@ def _pool(cores: int) -> ProcessPoolExecutor:
     from concurrent.futures import ProcessPoolExecutor
 
     return ProcessPoolExecutor(cores, mp_context=multiprocessing.get_context("fork"))
-
-
-@contextmanager
-def _fewer_collections() -> Iterator[None]:
-    """What is known of each encoding is kept for good, and looking through it for garbage again and again takes time.
-
-    Processes that are forked inside have it, too.
-    """
-    before = gc.get_threshold()
-    gc.set_threshold(_NEW_OBJECTS_A_COLLECTION, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def _alone(work: Callable[[Path], FileReport], file: Path) -> FileReport:

@@ -9,21 +9,23 @@ replaces a source where it is (a sum) is in one bundle with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from asmevo.analysis.live_ranges import LiveRange, Webs
+from asmevo.analysis.live_ranges import BlockRanges, LiveRange, Webs
 from asmevo.program.errors import EditError
 from asmevo.program.instruction import Instruction
 from asmevo.program.instruction_text import all_assemble_back, encode_all
 from asmevo.program.kernel import Block, Kernel
 from asmevo.program.registers import RegisterFile, RegisterSpan, file_mask
 from asmevo.program.renaming import register_operands, renamed_text
+from asmevo.proposers.pairing_rules import standing_rules
 from asmevo.proposers.placement import Placement, is_mark
 from asmevo.proposers.proposer import Facts
-from asmevo.proposers.renaming_block import joined_blocks
+from asmevo.proposers.renaming_block import Apart, joined_blocks
 
 _ALIGNMENTS = {RegisterFile.VGPR: (1, 2), RegisterFile.AGPR: (1, 2), RegisterFile.SGPR: (1, 2, 4)}
 """Registers of an operand of several keep their place modulo one of these; the last serves all wider ones."""
@@ -72,12 +74,22 @@ class Bundle(Struct, eq=False):
             board[base + distance] &= ~moments
 
 
+_TRIES = 24
 _ORDERS: tuple[Callable[[Bundle], tuple[int, int]], ...] = (
     lambda each: each.by_begin,
     lambda each: each.by_width,
     lambda each: each.by_size,
 )
 """In which order all bundles are dealt out anew, the first that finds a place for each."""
+
+
+class _Block(Struct, frozen=True):
+    """A block as `standing_rules` asks for it."""
+
+    kernel: Kernel
+    body: Sequence[Instruction]
+    ranges: BlockRanges
+    bundle_of: Mapping[int, Bundle]
 
 
 class Layout:
@@ -196,20 +208,64 @@ class Layout:
                 break
         return self.renamed(bases) if bases is not None else None
 
-    def _placed(self, staying: Iterable[Bundle], moving: Iterable[Bundle], limit: int) -> dict[int, int] | None:
-        """New bases by the id of a bundle; those that move find theirs one after the other."""
+    @cached_property
+    def _rules(self) -> dict[int, list[Apart]]:
+        """By the id of a bundle what its registers must keep for the sake of dual instructions."""
+        found: dict[int, list[Apart]] = {}
+        for block in self.webs.blocks:
+            for rule in standing_rules(_Block(self.kernel, block.instructions, block, self.bundle_of)):
+                for bundle in {id(self.bundle_of.get(id(each))) for each in (rule.first, rule.second)}:
+                    found.setdefault(bundle, []).append(rule)
+        return found
+
+    def _keeps_rules(self, bundle: Bundle, base: int, bases: Mapping[int, int]) -> bool:
+        """Whether a bundle may be at a base beside those that have theirs."""
+        for rule in self._rules.get(id(bundle), ()):
+            one, other = (self._unit(each, bundle, base, bases) for each in (rule.first, rule.second))
+            if one is not None and other is not None and not (one ^ other) & rule.mask:
+                return False
+        return True
+
+    def _unit(self, each: LiveRange, moving: Bundle, base: int, bases: Mapping[int, int]) -> int | None:
+        """Where a range is; None for one that has no place yet."""
+        bundle = self.bundle_of.get(id(each))
+        if bundle is None:
+            return each.unit
+        at = base if bundle is moving else bases.get(id(bundle))
+        return None if at is None else each.unit + at - bundle.base
+
+    def _placed(self, staying: Sequence[Bundle], moving: Sequence[Bundle], limit: int) -> dict[int, int] | None:
+        """New bases by the id of a bundle; those that move find theirs one after the other.
+
+        One that finds none is served first the next time.
+        """
+        urgent: list[Bundle] = []
+        for _ in range(_TRIES):
+            bases, failed = self._placed_once(staying, sorted(moving, key=lambda each: each not in urgent), limit)
+            if failed is None:
+                return bases
+            if failed in urgent:
+                break
+            urgent.append(failed)
+        return None
+
+    def _placed_once(
+        self, staying: Sequence[Bundle], moving: Sequence[Bundle], limit: int
+    ) -> tuple[dict[int, int], Bundle | None]:
+        """Bases, and the bundle that found none."""
         board = dict(self.fixed)
         for bundle in staying:
             bundle.take(board, bundle.base)
-        bases: dict[int, int] = {}
+        bases = {id(bundle): bundle.base for bundle in staying}
         for bundle in moving:
             choices = range(bundle.base % bundle.modulus, limit - bundle.width + 1, bundle.modulus)
-            base = next((at for at in choices if bundle.is_free(board, at)), None)
+            free = (at for at in choices if bundle.is_free(board, at))
+            base = next((at for at in free if self._keeps_rules(bundle, at, bases)), None)
             if base is None:
-                return None
+                return bases, bundle
             bundle.take(board, base)
             bases[id(bundle)] = base
-        return bases
+        return bases, None
 
     def renamed(self, bases: Mapping[int, int]) -> tuple[Block, ...] | None:
         """The blocks with bundles (by id) at new bases; None where LLVM refuses an instruction."""

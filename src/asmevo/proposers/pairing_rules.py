@@ -12,13 +12,15 @@ differ in parity, which is stricter than the banks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 from msgspec import Struct
 
-from asmevo.analysis.live_ranges import LiveRange
+from asmevo.analysis.live_ranges import BlockRanges, LiveRange
 from asmevo.program.dual_halves import DualHalf, dual_name, half_text, halves_of
-from asmevo.program.instruction import Decoded, Operand
+from asmevo.program.instruction import Decoded, Instruction, Operand
+from asmevo.program.kernel import Kernel
 from asmevo.program.registers import RegisterFile
 from asmevo.proposers.renaming_block import Apart, RenamedBlock, Slot
 from asmevo.target.model import VopdFacts
@@ -73,7 +75,31 @@ class Pair(Struct, frozen=True):
         return f"{one} :: {other}"
 
 
-def standing_rules(block: RenamedBlock) -> list[Apart]:
+class InRegisters(Protocol):
+    """A block whose registers are dealt out: what `standing_rules` needs of it."""
+
+    @property
+    def kernel(self) -> Kernel:
+        """Of which it is a block."""
+        ...
+
+    @property
+    def body(self) -> Sequence[Instruction]:
+        """Its instructions; places count in it."""
+        ...
+
+    @property
+    def ranges(self) -> BlockRanges:
+        """The values in its registers."""
+        ...
+
+    @property
+    def bundle_of(self) -> Mapping[int, object]:
+        """By the id of a range whatever moves with it; nothing for a range that stays."""
+        ...
+
+
+def standing_rules(block: InRegisters) -> list[Apart]:
     """What the dual instructions that a block has ask for, wherever a register may change."""
     facts = block.kernel.target.vopd
     if facts is None:
@@ -127,7 +153,7 @@ def pair_of(one: Half, other: Half, block: RenamedBlock, facts: VopdFacts) -> Pa
     return Pair(one, other, rules) if all(_is_possible(rule, block) for rule in rules) else None
 
 
-def _rules(one: Half, other: Half, block: RenamedBlock, facts: VopdFacts) -> Iterator[Apart]:
+def _rules(one: Half, other: Half, block: InRegisters, facts: VopdFacts) -> Iterator[Apart]:
     pair = (one.place, other.place)
     results = [block.ranges.of_write[half.place, half.destination][0] for half in (one, other)]
     yield Apart(results[0], results[1], facts.dst_bank_mask.value, pair)
@@ -140,7 +166,7 @@ def _rules(one: Half, other: Half, block: RenamedBlock, facts: VopdFacts) -> Ite
             yield Apart(first, second, _PARITY if facts.loses_interlock_on_parity.value else mask, pair)
 
 
-def _read(block: RenamedBlock, place: int, number: int) -> LiveRange | None:
+def _read(block: InRegisters, place: int, number: int) -> LiveRange | None:
     operand = block.body[place].decoded.operands[number]
     return block.ranges.of_read[place, number][0] if _is_vgpr(operand) else None
 

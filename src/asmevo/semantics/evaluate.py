@@ -126,7 +126,7 @@ def _value(node: Expr, state: LaneState, mode: FloatMode, values: dict[int, int]
 
 
 def _matrix_product(node: MatrixProduct, state: LaneState, mode: FloatMode) -> int:
-    from asmevo.semantics.matrix import evaluate_product
+    from asmevo.semantics.matrix_definition import evaluate_product
 
     return evaluate_product(node, state.implicit("lane", 32), state.other_lane, mode.fnuz)
 

@@ -1,14 +1,8 @@
 """Runs pseudocode once on symbols: statements become expressions.
 
-State. `Interpreter.state` maps names to what they hold at this point: values of variables, `Cell`s of
-destinations, arrays. Loops have constant bounds and are unrolled; a condition on instruction fields is constant
-and picks its branch; any other `if` runs both branches on copies of the state, and what differs afterwards is
-joined with a Select (single static assignment by merging). `break` and `return` set the condition `_DONE`: what
-follows runs only where it is 0.
-
-Destinations. A Cell keeps which bits were assigned. Bits of a destination that no path assigns keep their old
-contents; bits that only some paths assign read the old contents on the others. That is what the published texts
-rely on (`if SCC then D0 = S0 endif`).
+Loops have constant bounds and are unrolled; a condition on instruction fields is constant and picks its branch; any
+other `if` runs both branches on copies of the state, which `run_state` joins. `break` and `return` set the condition
+`_DONE`: what follows runs only where it is 0.
 
 Why the result is what the text says: assignments are in order, every read finds the latest write on its path,
 and the instruction's own operands are read before anything is written (they are expressions over the state
@@ -18,98 +12,37 @@ before the instruction).
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf, nan, pi
-from typing import Protocol
 
 from msgspec import Struct
 
 from asmevo.semantics import building as build
 from asmevo.semantics import functions
 from asmevo.semantics import syntax as s
-from asmevo.semantics.expression import Const, Expr, Implicit, Op
+from asmevo.semantics.expression import Const, Expr
+from asmevo.semantics.expression_values import ExpressionReader, is_own_destination, lane_bit, type_name
+from asmevo.semantics.run_state import DESTINATIONS, SOURCES, WAVE_WIDE, Cell, Held, Operands, copied, lane_key
 from asmevo.semantics.values import (
     MeaninglessError,
     Type,
     Value,
     arithmetic,
     as_bits,
-    cast,
     cast_type,
-    choice,
-    comparison,
-    float_constant,
     in_format,
     integer_constant,
-    minus,
-    shifted,
     suffix_type,
     truth,
     unsigned,
     viewed,
 )
 
-
-class Operands(Protocol):
-    """What an instruction's text finds outside of itself."""
-
-    wave_size: int
-
-    def read(self, name: str, type: Type) -> Value:
-        """Operand S0, S1, S2, SIMM16, SIMM32 or the old D0, D1 as the operation sees it."""
-
-    def old(self, name: str, bits: int) -> Expr:
-        """The low bits of a destination before the instruction, as they stand in the register."""
-
-    def lane_mask(self) -> Expr:
-        """This lane's bit of the mask that the text calls VCC; 1 bit."""
-
-    def field(self, name: str) -> Value:
-        """A field of the encoding: OPSEL, OPSEL_HI, NEG, INST.OMOD and so on. Raises MeaninglessError."""
-
-
 Library = Callable[[str], "s.Block | None"]
 """The text of an instruction that another one calls as a function, by its name in lower case."""
 
-
-class Cell(Struct, frozen=True):
-    """A destination while the text runs. `assigned` has a 1 for every bit that was written.
-
-    `in_place` says that the text itself named the bits of the register (`VGPR[laneId][VDST.u32][31 : 16]`), so
-    that no operand rule may move them again.
-    """
-
-    value: Value
-    assigned: int
-    in_place: bool = False
-
-
-Held = Value | Cell | list[Value] | s.Function
-
 _DONE, _RESULT = "$done", "$result"
-DESTINATIONS = frozenset({"D0", "D1", "D"})
-_SOURCES = frozenset({"S0", "S1", "S2", "SIMM16", "SIMM32"})
-_FIELDS = frozenset({"OPSEL", "OPSEL_HI", "NEG", "NEG_HI", "ABS"})
-_WAVE_WIDE = {"EXEC": "exec", "VCC": "vcc"}
 _IGNORED_TARGETS = frozenset({"TRAPSTS"})
-_MODE_BITS = {"IEEE": 9}
-_ROUNDING = {"ROUND_NEAREST_EVEN": "rne", "ROUND_TOWARD_ZERO": "rtz"}
-_FLOAT_NAMES = {
-    "INF": (inf, "f64"),
-    "NAN": (nan, "f64"),
-    "PI": (pi, "f64"),
-    # What a quotient too small or too large for the format is rounded to, to nearest.
-    "UNDERFLOW_F32": (0.0, "f32"),
-    "UNDERFLOW_F64": (0.0, "f64"),
-    "OVERFLOW_F32": (inf, "f32"),
-    "OVERFLOW_F64": (inf, "f64"),
-    "MAX_FLOAT_F32": ((2.0 - 2.0**-23) * 2.0**127, "f32"),
-}
+_REGISTERS_OF_OTHERS = frozenset({"PC", "M0", "VGPR", "SGPR", "MEM", "LDS", "HW_REGISTERS", "VSKIP", "EXEC_LO"})
 _LONGEST_LOOP = 128
-
-
-def lane_key(name: str) -> str:
-    """Where the state keeps this lane's bit of a mask that the text has written."""
-    return f"{name}[lane]"
 
 
 class _Place(Struct, frozen=True):
@@ -122,13 +55,12 @@ class _Place(Struct, frozen=True):
     in_place: bool = False
 
 
-class Interpreter:
+class Interpreter(ExpressionReader):
     """One run of one text. Raises MeaninglessError for what has no expression."""
 
     def __init__(self, operands: Operands, library: Library, state: dict[str, Held] | None = None) -> None:
-        self.operands = operands
+        super().__init__(operands, state if state is not None else {})
         self.library = library
-        self.state: dict[str, Held] = state if state is not None else {}
         self.state[_DONE] = unsigned(build.FALSE)
 
     # --- statements -----------------------------------------------------------------------------------------
@@ -188,69 +120,11 @@ class Interpreter:
         if isinstance(condition, Const):
             (then if condition.value else other)()
             return
-        before = _copied(self.state)
+        before = copied(self.state)
         then()
         after_then, self.state = self.state, before
         other()
         self.state = self._merged(condition, after_then, self.state)
-
-    def _merged(self, condition: Expr, then: dict[str, Held], other: dict[str, Held]) -> dict[str, Held]:
-        merged = dict(then)
-        for name in then.keys() | other.keys():
-            first, second = then.get(name), other.get(name)
-            if first is second:
-                continue
-            merged[name] = self._joined(condition, name, first, second)
-        return merged
-
-    def _joined(self, condition: Expr, name: str, first: Held | None, second: Held | None) -> Held:
-        if name in DESTINATIONS or isinstance(first, Cell) or isinstance(second, Cell):
-            assert not isinstance(first, Value | list | s.Function)
-            assert not isinstance(second, Value | list | s.Function)
-            return self._joined_cells(condition, name, first, second)
-        if isinstance(first, Value) and isinstance(second, Value):
-            return choice(condition, first, second)
-        if isinstance(first, list) and isinstance(second, list):
-            return [choice(condition, a, b) for a, b in zip(first, second, strict=True)]
-        if isinstance(first, Value) or isinstance(second, Value):
-            return self._with_default(condition, name, first, second)
-        found = first if first is not None else second
-        assert found is not None
-        return found
-
-    def _with_default(self, condition: Expr, name: str, first: Held | None, second: Held | None) -> Held:
-        """A register that one branch leaves alone keeps what it had; a variable has nothing that could be read."""
-        if name not in ("SCC", *_WAVE_WIDE) and not name.endswith("[lane]"):
-            found = first if first is not None else second
-            assert found is not None
-            return found
-        before = self._register(name)
-        then = first if isinstance(first, Value) else before
-        other = second if isinstance(second, Value) else before
-        return choice(condition, then, other)
-
-    def _joined_cells(self, condition: Expr, name: str, first: Cell | None, second: Cell | None) -> Cell:
-        if first is not None and second is not None and first.assigned == second.assigned:
-            in_place = first.in_place or second.in_place
-            return Cell(choice(condition, first.value, second.value), first.assigned, in_place)
-        cells = [cell for cell in (first, second) if cell is not None]
-        bits = max(cell.value.bits for cell in cells)
-        then, other = (self._filled(name, cell, bits) for cell in (first, second))
-        assigned = 0
-        for cell in cells:
-            assigned |= cell.assigned
-        return Cell(choice(condition, then, other), assigned, any(cell.in_place for cell in cells))
-
-    def _filled(self, name: str, cell: Cell | None, bits: int) -> Value:
-        """A destination's bits with the old contents where nothing was assigned."""
-        if cell is not None and cell.value.bits == bits and cell.assigned == (1 << bits) - 1:
-            return cell.value
-        filled = self.operands.old(name, bits)
-        if cell is not None:
-            for low, width in runs(cell.assigned):
-                filled = build.replaced(filled, low, build.part(cell.value.expr, low, width))
-        format = cell.value.format if cell is not None and cell.value.bits == bits else ""
-        return Value("f" if format else "b", filled, format)
 
     def _for(self, loop: s.For) -> None:
         first, last = self.number(loop.first), self.number(loop.last)
@@ -310,7 +184,7 @@ class Interpreter:
         if isinstance(target, s.Concatenation):
             self._store_parts(target.parts, value)
             return
-        mask = _lane_bit(target)
+        mask = lane_bit(target)
         if mask is not None:
             self.state[lane_key(mask)] = unsigned(truth(value))
             return
@@ -374,7 +248,7 @@ class Interpreter:
             high, low = self.number(target.high), self.number(target.low)
             return _Place(inner.name, inner.low + low, high - low + 1, None, inner.in_place)
         if isinstance(target, s.Index):
-            if _is_own_destination(target):
+            if is_own_destination(target):
                 return _Place("D0", in_place=True)
             inner = self._place(target.base)
             return _Place(inner.name, inner.low + self.number(target.place), 1, None, inner.in_place)
@@ -386,9 +260,9 @@ class Interpreter:
         elif place.bits is not None:
             value = Value(value.kind, as_bits(value, place.bits), value.format if value.bits == place.bits else "")
         name = "D0" if place.name == "D" else place.name
-        if name in DESTINATIONS or name in _SOURCES:
+        if name in DESTINATIONS or name in SOURCES:
             self._store_destination(name, place, value)
-        elif name in _WAVE_WIDE:
+        elif name in WAVE_WIDE:
             self.state[name] = Value("u", as_bits(value, self.operands.wave_size))
         elif name == "SCC":
             self.state[name] = unsigned(as_bits(value, 1))
@@ -420,178 +294,6 @@ class Interpreter:
         whole = build.replaced(build.extended(old.expr, bits, False), place.low, value.expr)
         self.state[name] = Value("u" if old.is_float else old.kind, whole)
 
-    # --- expressions ----------------------------------------------------------------------------------------
-
-    def truth(self, expression: s.Syntax) -> Expr:
-        """An expression as a condition."""
-        return truth(self.value(expression))
-
-    def number(self, expression: s.Syntax) -> int:
-        """An expression that must be constant."""
-        value = self.value(expression)
-        if value.is_float or not isinstance(value.expr, Const):
-            raise MeaninglessError("a place, width or bound that is not constant")
-        return build.signed_value(value.expr) if value.kind == "i" else value.expr.value
-
-    def value(self, expression: s.Syntax) -> Value:
-        """An expression's value in the present state."""
-        if isinstance(expression, s.Name):
-            return self._name(expression.text)
-        if isinstance(expression, s.Number):
-            return _literal(expression)
-        if isinstance(expression, s.Member):
-            return self._member(expression)
-        if isinstance(expression, s.Index):
-            return self._index(expression)
-        if isinstance(expression, s.Range):
-            return self._range(expression.base, self.number(expression.high), self.number(expression.low))
-        if isinstance(expression, s.RangeUp):
-            low = self.number(expression.low)
-            return self._range(expression.base, low + self.number(expression.count) - 1, low)
-        if isinstance(expression, s.Binary):
-            return self._binary(expression)
-        return self._compound(expression)
-
-    def _compound(self, expression: s.Syntax) -> Value:
-        if isinstance(expression, s.Cast):
-            return cast(self.value(expression.value), cast_type(expression.bits, expression.kind))
-        if isinstance(expression, s.Call):
-            return self._call(expression)
-        if isinstance(expression, s.Prefix):
-            return self._prefix(expression)
-        if isinstance(expression, s.Choice):
-            condition = self.truth(expression.condition)
-            if isinstance(condition, Const):
-                return self.value(expression.then if condition.value else expression.other)
-            return choice(condition, self.value(expression.then), self.value(expression.other))
-        if isinstance(expression, s.Concatenation):
-            return Value("b", build.joined([self.value(each).expr for each in reversed(expression.parts)]))
-        raise MeaninglessError(f"a {type_name(expression)} as a value")
-
-    def _name(self, name: str) -> Value:
-        held = self.state.get(name)
-        if isinstance(held, Value):
-            return held
-        if isinstance(held, Cell):
-            return self._filled(name, held, held.value.bits)
-        if name in _SOURCES or name in DESTINATIONS:
-            return self.operands.read(name, Type("b", 32))
-        if name in _FLOAT_NAMES:
-            return float_constant(*_FLOAT_NAMES[name])
-        if name in _ROUNDING or name == "ROUND_MODE":
-            return Value("mode", Const(1, 0), _ROUNDING.get(name, ""))
-        if name in _FIELDS:
-            return self.operands.field(name)
-        return self._register(name)
-
-    def _register(self, name: str) -> Value:
-        """A register outside of the operands, or a fact about the wave."""
-        wave = self.operands.wave_size
-        if name in ("WAVE32", "WAVE64"):
-            return unsigned(build.constant(1, int(wave == int(name[4:]))))
-        if name in ("VCCZ", "EXECZ"):
-            mask = self._name(name[:-1])
-            return unsigned(build.compared("eq", mask.expr, build.constant(mask.bits, 0)))
-        if name in _WAVE_WIDE:
-            return Value("u", Implicit(wave, _WAVE_WIDE[name]))
-        if name.endswith("[lane]"):
-            if name == lane_key("EXEC"):
-                return unsigned(Implicit(1, "exec_bit"))
-            return unsigned(self.operands.lane_mask())
-        if name in _IMPLICIT:
-            bits, register = _IMPLICIT[name]
-            return unsigned(Implicit(bits, register))
-        raise MeaninglessError(f"unknown name {name}")
-
-    def _member(self, expression: s.Member) -> Value:
-        type = suffix_type(expression.name)
-        base = expression.base
-        if type is None:
-            return self._field(base, expression.name)
-        if isinstance(base, s.Name) and base.text in _SOURCES | DESTINATIONS:
-            name = "D0" if base.text == "D" else base.text
-            held = self.state.get(name)
-            if isinstance(held, Cell):
-                whole = max(held.value.bits, type.bits)
-                covered = held.assigned & ((1 << type.bits) - 1) == (1 << type.bits) - 1
-                return viewed(held.value if covered else self._filled(name, held, whole), type)
-            return self.operands.read(name, type)
-        return viewed(self.value(base), type)
-
-    def _field(self, base: s.Syntax, name: str) -> Value:
-        if isinstance(base, s.Name) and base.text in ("WAVE_MODE", "MODE") and name in _MODE_BITS:
-            return unsigned(build.part(Implicit(32, "mode"), _MODE_BITS[name], 1))
-        if isinstance(base, s.Name) and base.text == "INST":
-            return self.operands.field(f"INST.{name}")
-        raise MeaninglessError(f"unknown field {name}")
-
-    def _index(self, expression: s.Index) -> Value:
-        mask = _lane_bit(expression)
-        if mask is not None:
-            held = self.state.get(lane_key(mask))
-            return held if isinstance(held, Value) else self._register(lane_key(mask))
-        if isinstance(expression.base, s.Name):
-            array = self.state.get(expression.base.text)
-            if isinstance(array, list):
-                return self._element(array, self.value(expression.place))
-        if _is_own_source(expression):
-            return Value("b", self.operands.old("S0", 32))
-        place = self.value(expression.place)
-        if isinstance(place.expr, Const):
-            return self._range(expression.base, place.expr.value, place.expr.value)
-        whole = self.value(expression.base)
-        return unsigned(build.part(build.integer("lshr", whole.expr, as_bits(place, 32)), 0, 1))
-
-    def _element(self, array: list[Value], place: Value) -> Value:
-        if isinstance(place.expr, Const):
-            return array[place.expr.value]
-        found = array[-1]
-        for number, element in reversed(list(enumerate(array[:-1]))):
-            here = build.compared("eq", place.expr, build.constant(place.bits, number))
-            found = choice(here, element, found)
-        return found
-
-    def _range(self, base: s.Syntax, high: int, low: int) -> Value:
-        top = max(high, low)
-        if isinstance(base, s.Name) and base.text in _SOURCES | DESTINATIONS and base.text not in self.state:
-            whole = self.operands.read(base.text, Type("b", _register_bits(top + 1)))
-        else:
-            whole = self.value(base)
-        if top >= whole.bits:
-            raise MeaninglessError(f"bit {top} of a value of {whole.bits} bits")
-        if high >= low:
-            return unsigned(build.part(whole.expr, low, high - low + 1))
-        if (high, low) != (0, whole.bits - 1):
-            raise MeaninglessError("part of a value in reverse")
-        return unsigned(Op(whole.bits, "bitreverse", (whole.expr,)))
-
-    def _prefix(self, expression: s.Prefix) -> Value:
-        value = self.value(expression.value)
-        if expression.operator == "-":
-            return minus(value)
-        if expression.operator == "!":
-            return unsigned(build.negated(truth(value)))
-        if expression.operator == "~":
-            return Value(value.kind, build.negated(value.expr))
-        return value
-
-    def _binary(self, expression: s.Binary) -> Value:
-        operator = expression.operator
-        if operator in ("&&", "||"):
-            left = self.truth(expression.left)
-            if isinstance(left, Const) and left.value == (operator == "||"):
-                return unsigned(left)
-            name = "and" if operator == "&&" else "or"
-            return unsigned(build.integer(name, left, self.truth(expression.right)))
-        left_value, right_value = self.value(expression.left), self.value(expression.right)
-        if operator in ("<<", ">>"):
-            return shifted(operator, left_value, right_value)
-        if operator in ("==", "!=", "<>", "<", "<=", ">", ">="):
-            return comparison(operator, left_value, right_value)
-        if operator == "**":
-            raise MeaninglessError("a power")
-        return arithmetic(operator, left_value, right_value)
-
     # --- calls ----------------------------------------------------------------------------------------------
 
     def _call(self, expression: s.Call) -> Value:
@@ -615,7 +317,7 @@ class Interpreter:
         return self._call_instruction(block, arguments)
 
     def _call_function(self, function: s.Function, arguments: list[Value]) -> Value:
-        scope: dict[str, Held] = _copied(self.state)
+        scope: dict[str, Held] = copied(self.state)
         scope.pop(_RESULT, None)
         scope.update(zip(function.parameters, arguments, strict=True))
         inner = Interpreter(self.operands, self.library, scope)
@@ -659,66 +361,7 @@ class _Bound:
         return self._outer.field(name)
 
 
-_IMPLICIT = {"SCC": (1, "scc"), "M0": (32, "m0"), "laneId": (32, "lane")}
-_REGISTERS_OF_OTHERS = frozenset({"PC", "M0", "VGPR", "SGPR", "MEM", "LDS", "HW_REGISTERS", "VSKIP", "EXEC_LO"})
-
-
-def runs(mask: int) -> list[tuple[int, int]]:
-    """The runs of ones in a mask, as (lowest bit, length)."""
-    found, low = [], 0
-    while mask >> low:
-        low += ((mask >> low) & -(mask >> low)).bit_length() - 1
-        length = (~(mask >> low) & ((mask >> low) + 1)).bit_length() - 1
-        found.append((low, length))
-        low += length
-    return found
-
-
-def type_name(node: s.Syntax) -> str:
-    """What a node is, for messages."""
-    return type(node).__name__.lower()
-
-
-def _copied(state: dict[str, Held]) -> dict[str, Held]:
-    """Arrays are changed in place, hence copied."""
-    return {name: list(held) if isinstance(held, list) else held for name, held in state.items()}
-
-
-def _register_bits(bits: int) -> int:
-    return max(32, (bits + 31) // 32 * 32)
-
-
 def _converted(value: Value, type: Type) -> Value:
     if type.kind == "f" and value.is_float:
         return in_format(value, type.format)
     return viewed(value, type)
-
-
-def _literal(number: s.Number) -> Value:
-    if number.kind == "f":
-        return float_constant(float(number.value), f"f{number.bits}")
-    value = int(number.value)
-    return integer_constant(value, number.bits or (32 if value < 1 << 32 else 64), number.kind)
-
-
-def _lane_bit(expression: s.Syntax) -> str | None:
-    """The name of the mask in `VCC.u64[laneId]`."""
-    if not (isinstance(expression, s.Index) and expression.place == s.Name("laneId")):
-        return None
-    base = expression.base
-    if isinstance(base, s.Member) and isinstance(base.base, s.Name):
-        return base.base.text
-    return None
-
-
-_OWN_LANE = s.Index(s.Name("VGPR"), s.Name("laneId"))
-
-
-def _is_own_destination(expression: s.Index) -> bool:
-    """`VGPR[laneId][VDST.u32]`."""
-    return expression.base == _OWN_LANE and expression.place == s.Member(s.Name("VDST"), "u32")
-
-
-def _is_own_source(expression: s.Index) -> bool:
-    """`VGPR[laneId][SRC0.u32]`."""
-    return expression.base == _OWN_LANE and expression.place == s.Member(s.Name("SRC0"), "u32")

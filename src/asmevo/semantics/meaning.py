@@ -39,7 +39,8 @@ from asmevo.semantics.expression import (
     Source,
     children,
 )
-from asmevo.semantics.interpreting import Cell, Interpreter, lane_key
+from asmevo.semantics.interpreting import Interpreter
+from asmevo.semantics.run_state import Cell, lane_key, runs
 from asmevo.semantics.values import MeaninglessError, Type, Value, unsigned
 from asmevo.target.opcodes import OpcodeInfo, opcode_info
 
@@ -259,7 +260,7 @@ def _cell_results(decoded: Decoded, index: int, cell: Cell) -> Iterator[Result]:
         else:
             yield operands.finish(decoded, index, value.expr, value.format)
         return
-    for low, width in interpreting.runs(cell.assigned):
+    for low, width in runs(cell.assigned):
         yield Result("operand", build.part(value.expr, low, width), index, low)
 
 

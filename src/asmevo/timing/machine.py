@@ -188,8 +188,8 @@ class Machine:
         self.two_clocks = "valu_issue_to_execute" in target.timing
         self.queues = {stream: self._queue(stream) for stream in Stream if self.two_clocks}
         self.register_file = register_file_facts(target) if self.two_clocks else None
-        waiting = self.cost("salu_sources_underway", "")
-        self.scalar_sources_underway = waiting.cycles if waiting is not None else 0
+        underway = self.cost("salu_sources_underway", "")
+        self.scalar_sources_underway = underway.cycles if underway is not None else 0
         self._profiles: dict[Decoded, Profile] = {}
 
     def cost(self, name: str, reason: str) -> Cost | None:

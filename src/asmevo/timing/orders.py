@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from asmevo.program.registers import VECTOR_MASK
 from asmevo.timing.instruction_class import Port
 from asmevo.timing.machine import LANE_MASKS, SCALAR_RESULTS, Cause, Cost, Machine, Profile
 
@@ -26,6 +27,17 @@ class Link(NamedTuple):
 def waits_for_results(profile: Profile) -> bool:
     """Whether a scalar instruction issues only when the results before it are there: it names a hardware register."""
     return profile.port is Port.SALU and profile.decoded.mnemonic.startswith(_HWREG)
+
+
+def is_cache_operation(profile: Profile) -> bool:
+    """Whether it invalidates or writes back, so that no vector register and no LDS takes part.
+
+    None is in the traces, which show how accesses wait for other units. Taken as not waiting, no predicted gain rests
+    on what stands before one.
+    """
+    decoded = profile.decoded
+    moves = (decoded.reads | decoded.writes) & VECTOR_MASK or "lds_dma" in decoded.flags
+    return profile.port is Port.VMEM and not moves
 
 
 class Order:
@@ -71,9 +83,10 @@ class Order:
         if profile.vector:
             yield from self._before_vector(profile)
             return
-        if self._vector is not None and (after_vector := self._after_vector.get(profile.port)) is not None:
+        after_vector = self._after_vector.get(profile.port)
+        if self._vector is not None and after_vector is not None and not is_cache_operation(profile):
             yield Link(self._vector, *after_vector)
-        if profile.port is Port.VMEM and self._lds is not None:
+        if profile.port is Port.VMEM and self._lds is not None and not is_cache_operation(profile):
             yield Link(self._lds[0], *self._lds[1])
         if profile.waits_for_memory_read and self._memory is not None:
             yield Link(self._memory[0], *self._memory[1])

@@ -5,6 +5,8 @@ The replacement stands at the place of one of the matched instructions, the last
 * What it reads must hold there what the matched instructions read: between their places and p nobody else writes it.
 * What a matched instruction wrote and the replacement writes too may be neither read nor written between the two.
 * What a matched instruction wrote and the replacement does not write must have had readers in the match only.
+* If the replacement repeats a matched instruction, and cannot stand in one place with it, that instruction stays where
+  it is: nothing that it reads comes from what falls away, and what it writes is still there at p.
 * What the replacement writes beyond that must be dead behind p; new registers are of those that the kernel uses
   anyway.
 * Memory operations may not come to stand on the other side of one that they must keep their order with.
@@ -28,6 +30,7 @@ from asmevo.proposers.placement import UNNAMED
 from asmevo.proposers.templates.block_index import BlockIndex
 from asmevo.proposers.templates.expressions import NoValueError
 from asmevo.proposers.templates.language import Slot
+from asmevo.proposers.templates.library import CompiledLine
 from asmevo.proposers.templates.matching import Binding, Bound, Match
 from asmevo.proposers.templates.substitution import substituted
 from asmevo.proposers.templates.writing import encoded, part_of, written
@@ -40,7 +43,7 @@ class Application(Struct, frozen=True):
     """One match with its replacement.
 
     `removed` are places that fall away, `inserted` stands at place `at`, `changed` has other encodings for
-    instructions that stay.
+    instructions that stay, `kept` are places that stay as they are and that the replacement reads from.
     """
 
     match: Match
@@ -48,6 +51,7 @@ class Application(Struct, frozen=True):
     at: int
     inserted: tuple[Decoded, ...]
     changed: dict[int, Decoded] = field(default_factory=dict)
+    kept: frozenset[int] = frozenset()
 
     @property
     def name(self) -> str:
@@ -72,7 +76,7 @@ def applied(match: Match, index: BlockIndex) -> Application | None:
         return None
     lines = [written(each.line, binding, match.template.context) for each in match.template.after]
     new = tuple(each for each in lines if each is not None)
-    if len(new) != len(lines) or not _reads_what_it_means(match, binding):
+    if len(new) != len(lines) or not _reads_what_it_means(match, binding) or not _ends_alike(match, binding):
         return None
     changed: dict[int, Decoded] = {}
     if match.template.instead is not None:
@@ -81,9 +85,43 @@ def applied(match: Match, index: BlockIndex) -> Application | None:
             return None
         changed = found
     for at in sorted(set(match.places), reverse=True):
-        if _fits(match, new, at, changed, index):
+        if _fits(match, match.places, new, at, changed, index):
             return Application(match, frozenset(match.places), at, new, changed)
+    return _applied_beside(match, new, index) if match.template.instead is None else None
+
+
+def _applied_beside(match: Match, new: tuple[Decoded, ...], index: BlockIndex) -> Application | None:
+    """The replacement where instructions that it repeats stay; None if it repeats none, or has no place then."""
+    codes = {index.code[place].decoded.code: place for place in match.places}
+    kept = {codes[each.code] for each in new if each.code in codes}
+    falling = tuple(place for place in match.places if place not in kept)
+    rest = tuple(each for each in new if each.code not in codes)
+    if not kept or not falling or not _stay(kept, falling, index):
+        return None
+    for at in sorted(falling, reverse=True):
+        if _still_there(kept, rest, at, index) and _fits(match, falling, rest, at, {}, index):
+            return Application(match, frozenset(falling), at, rest, kept=frozenset(kept))
     return None
+
+
+def _stay(kept: set[int], falling: tuple[int, ...], index: BlockIndex) -> bool:
+    """Whether what stays reads nothing that what falls away wrote."""
+    written_there = set(falling)
+    return not any(
+        index.reaching(place, unit) in written_there for place in kept for unit in units_of(index.code[place].reads)
+    )
+
+
+def _still_there(kept: set[int], new: tuple[Decoded, ...], at: int, index: BlockIndex) -> bool:
+    """Whether a place behind those that stay finds what they wrote, and new instructions leave it as it is."""
+    reads, writes = _effects(new)
+    results = 0
+    for place in kept:
+        mask = index.code[place].writes
+        if place > at or any(index.reaching(at, unit) != place for unit in units_of(mask & reads)):
+            return False
+        results |= mask
+    return not results & writes
 
 
 def _conditions_hold(match: Match, binding: Binding, index: BlockIndex) -> bool:
@@ -154,6 +192,17 @@ def _reads_what_it_means(match: Match, binding: Binding) -> bool:
     return True
 
 
+def _ends_alike(match: Match, binding: Binding) -> bool:
+    """Whether a register that both sides write holds the same variable behind them."""
+    before, after = (_holders(lines, binding) for lines in (match.template.before, match.template.after))
+    return all(before[unit] == after[unit] for unit in before.keys() & after.keys())
+
+
+def _holders(lines: tuple[CompiledLine, ...], binding: Binding) -> dict[int, str]:
+    """The variable that each unit holds behind some lines."""
+    return {unit: slot.name for each in lines for slot in each.defined for unit in _units(slot, binding)}
+
+
 def _units(slot: Slot, binding: Binding) -> range:
     bound = binding.bound.get(slot.name)
     if bound is None or bound.span is None:
@@ -169,8 +218,15 @@ def _units(slot: Slot, binding: Binding) -> range:
 # --- places --------------------------------------------------------------------------------------------------
 
 
-def _fits(match: Match, new: tuple[Decoded, ...], at: int, changed: dict[int, Decoded], index: BlockIndex) -> bool:
-    places = match.places
+def _fits(
+    match: Match,
+    places: tuple[int, ...],
+    new: tuple[Decoded, ...],
+    at: int,
+    changed: dict[int, Decoded],
+    index: BlockIndex,
+) -> bool:
+    """Whether `new` may stand at a place instead of the matched instructions at `places`."""
     reads, writes = _effects(new)
     lost, restored = match.template.lost, match.template.restored
     if not _inputs_are_there(places, reads, at, index):
@@ -285,22 +341,31 @@ def _with_clauses(code: list[Instruction], index: BlockIndex) -> list[Instructio
 
 
 def meet(first: Application, second: Application, index: BlockIndex) -> bool:
-    """Whether two applications to one block touch common places, or registers within a common stretch."""
+    """Whether two applications to one block are in each other's way.
+
+    They are if one changes a place that the other changes or reads from, or, within a common stretch, if one writes
+    a register that the other reads or writes.
+    """
+    if first.places & (second.places | second.kept) or second.places & first.kept:
+        return True
     one, other = _stretch(first), _stretch(second)
     if one[1] < other[0] or other[1] < one[0]:
         return False
-    return bool(first.places & second.places) or bool(_registers(first, index) & _registers(second, index))
+    reads, writes = _registers(first, index)
+    others_reads, others_writes = _registers(second, index)
+    return bool(writes & (others_reads | others_writes) | others_writes & reads)
 
 
 def _stretch(application: Application) -> tuple[int, int]:
-    return min(application.places), max(application.places)
+    places = application.places | application.kept
+    return min(places), max(places)
 
 
-def _registers(application: Application, index: BlockIndex) -> int:
-    """Units that an application has to do with, but for those of the wave."""
-    mask = 0
-    for place in application.places:
-        mask |= index.code[place].reads | index.code[place].writes
-    for decoded in (*application.inserted, *application.changed.values()):
-        mask |= decoded.reads | decoded.writes
-    return mask & ~_OF_THE_WAVE
+def _registers(application: Application, index: BlockIndex) -> tuple[int, int]:
+    """Units that an application's instructions, old and new, read and write, but for those of the wave."""
+    reads = writes = 0
+    old = (index.code[place].decoded for place in application.places)
+    for decoded in (*old, *application.inserted, *application.changed.values()):
+        reads |= decoded.reads
+        writes |= decoded.writes
+    return reads & ~_OF_THE_WAVE, writes & ~_OF_THE_WAVE

@@ -65,6 +65,7 @@ def binary(operation: Callable[[Format, Number, Number, Environment], int]) -> B
 
 
 def _sum(form: Format, x: Number, y: Number, env: Environment) -> int:
+    """x + y."""
     if x.infinite or y.infinite:
         if x.infinite and y.infinite and x.sign != y.sign:
             return form.default_nan
@@ -78,10 +79,7 @@ def _sum(form: Format, x: Number, y: Number, env: Environment) -> int:
     return rounded(form, int(total < 0), abs(total), low, env)
 
 
-@binary
-def add(form: Format, x: Number, y: Number, env: Environment) -> int:
-    """x + y."""
-    return _sum(form, x, y, env)
+add = binary(_sum)
 
 
 def subtract(form: Format, a: int, b: int, env: Environment = DEFAULT) -> int:
