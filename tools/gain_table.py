@@ -1,24 +1,27 @@
 """Writes docs/gains.md: what the search gains on the compilers' own kernels, every row verified.
 
-    python tools/gain_table.py [--targets a,b] [--kernels GLOB] [--share I/N] [--budget 6s] [--proposers a,b | --alone]
-                               [--keep FILE] [--write]
+    python tools/gain_table.py [--targets a,b] [--kernels GLOB,GLOB] [--share I/N] [--budget 60]
+                               [--proposers a,b | --alone] [--keep FILE...] [--write]
 
 One row is one launch of `tests/data/launches` on one target. The search runs at level standard with the launch's
 manifest, so the offer has run on the emulator beside the original: the manifest's data, fuzzed data, asynchronous
 memory. Then it is written into the file, and the file that came out runs against the original under more
 asynchronous seeds. A row with a difference stays in the table and says so.
 
-Rows are appended to the file of `--keep` as they are made, and what is there is not made again, so a sweep can be
-stopped, continued and shared (`--share 2/3` takes every third row from the second on). Their order is mixed, but
-always the same, so a part of a sweep is a sample. `--alone` makes the rows for each built-in proposer by itself.
-`--write` writes the document from the rows that are kept, and sweeps nothing.
+Rows are appended to the first file of `--keep` as they are made. What is in one of its files, made by the same state of
+the sources, is not made again; so a sweep can be stopped, continued and shared: `--share 2/3` takes every third launch
+from the second on, and each process has a file of its own. Their order is mixed, but always the same, so a part of a
+sweep is a sample. `--alone` makes the rows for each built-in proposer by itself; those of one launch come one after the
+other, so that what is known of the original is found out once. A row that fails is kept with the reason.
+`--write` writes the document from all rows that are kept, the latest of each, and sweeps nothing.
 """
 
 from __future__ import annotations
 
 import argparse
 import fnmatch
-import json
+import functools
+import hashlib
 import math
 import random
 import sys
@@ -28,20 +31,20 @@ import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "tests" / "program")]
 
 from emulated_launches import all_pairs, launch, program_of  # noqa: E402
 
-from asmevo.emulator import LaunchManifest, Trial, Witness, make_buffers  # noqa: E402
+from asmevo.emulator import Trial, Witness, make_buffers  # noqa: E402
 from asmevo.program import read_program, write_program  # noqa: E402
 from asmevo.program.edit import apply_script  # noqa: E402
-from asmevo.program.kernel import Kernel  # noqa: E402
-from asmevo.program.program import Program  # noqa: E402
 from asmevo.proposers import BUILT_IN  # noqa: E402
+from asmevo.proposers.asking import what_happened  # noqa: E402
 from asmevo.search import Budget, Ledger, OptimizationRun, SearchOptions, optimize  # noqa: E402
 from asmevo.search.patch import Measures  # noqa: E402
 from asmevo.timing import estimate  # noqa: E402
@@ -59,37 +62,51 @@ Written by `tools/gain_table.py`; do not edit. {rows} rows, each with a budget o
 is one launch of a kernel as the compiler made it (Triton or clang, see tests/data/compiled_programs.README.md),
 optimised at level standard.
 Gains are predictions of the cycle model, not measurements: the geometric mean over a lone wave and as many waves as
-occupancy allows (at most 4). `measured` is the share of the lone wave's predicted cycles whose latencies were
-measured on silicon. Waits, VOPD pairs, VGPRs (live, highest) and waves (occupancy a SIMD) are before -> after.
+occupancy allows (at most 4), memory answering from L2. `cold` and `at once` are what the same offer gains if memory
+answers from nowhere nearer than DRAM, or at once. `measured` is the share of the lone wave's predicted cycles whose
+latencies were measured on silicon, `of the gain` that share of the cycles that were saved. Waits, VOPD pairs, VGPRs
+(live, highest) and waves (occupancy a SIMD) are before -> after.
 
 Every offer passed all gates and ran on the emulator beside its original under its launch manifest; then the written
 file ran beside the original with asynchronous memory under {seeds} more seeds: {different} of {verified} differed.
+{failed} rows failed{mixed}.
 
 """
 
 
+Key = tuple[str, str, str]
+
+
 class Row(Struct, frozen=True):
-    """One launch on one target. `proposers` is `all` or a name; numbers are (before, after)."""
+    """One launch on one target. `proposers` is `all` or a name; numbers are (before, after).
+
+    `elsewhere` are gains by memory scenario. `tree` names the state of the sources; `failure` says why there is no
+    more.
+    """
 
     launch: str
     target: str
     proposers: str
     budget: str
-    gain: float
-    waits: tuple[int, int]
-    dual_pairs: tuple[int, int]
-    vgprs: tuple[int, int]
-    occupancy: tuple[int, int]
-    measured: float
-    tried: int
-    accepted: int
-    gates: tuple[str, ...]
-    seeds: int
-    difference: str
-    seconds: float
+    gain: float = 0.0
+    waits: tuple[int, int] = (0, 0)
+    dual_pairs: tuple[int, int] = (0, 0)
+    vgprs: tuple[int, int] = (0, 0)
+    occupancy: tuple[int, int] = (0, 0)
+    measured: float = 0.0
+    tried: int = 0
+    accepted: int = 0
+    gates: tuple[str, ...] = ()
+    seeds: int = 0
+    difference: str = ""
+    seconds: float = 0.0
+    measured_gain: float = 0.0
+    elsewhere: dict[str, float] = {}
+    tree: str = ""
+    failure: str = ""
 
     @property
-    def key(self) -> tuple[str, str, str]:
+    def key(self) -> Key:
         """What a row is about."""
         return self.launch, self.target, self.proposers
 
@@ -102,57 +119,81 @@ class Row(Struct, frozen=True):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--targets", default=",".join(TARGETS))
-    parser.add_argument("--kernels", default="*", help="only launches whose name matches")
-    parser.add_argument("--share", default="1/1", help="I/N: every N-th row from the I-th on")
-    parser.add_argument("--budget", default="6s", help="for each row, as for `asmevo optimize`")
+    parser.add_argument("--kernels", default="*", help="only launches whose name matches one of these, with commas")
+    parser.add_argument("--share", default="1/1", help="I/N: every N-th launch from the I-th on")
+    parser.add_argument("--budget", default="60", help="for each row, as for `asmevo optimize`")
     parser.add_argument("--proposers", default=ALL, help="names with commas, as one portfolio")
     parser.add_argument("--alone", action="store_true", help="each built-in proposer by itself")
-    parser.add_argument("--keep", type=Path, default=KEEP)
+    parser.add_argument("--keep", type=Path, nargs="+", default=[KEEP], help="rows are added to the first")
     parser.add_argument("--write", action="store_true", help="write the document from the rows that are kept")
     asked = parser.parse_args()
+    rows = [row for file in asked.keep for row in kept_rows(file)]
     if asked.write:
-        write_document(list(kept_rows(asked.keep)))
+        write_document(latest(rows))
         return
-    there = {row.key for row in kept_rows(asked.keep)}
     part, parts = map(int, asked.share.split("/"))
     portfolios = list(BUILT_IN) if asked.alone else [asked.proposers]
-    wanted = [(*pair, portfolio) for portfolio in portfolios for pair in pairs(asked.targets, asked.kernels)]
-    for key in wanted[part - 1 :: parts]:
-        if key not in there:
-            try:
-                row = make_row(*key, Budget.of(asked.budget))
-            except Exception:  # a defect in one row must not end a sweep of hours; it is made again next time
-                print(" ".join(key), traceback.format_exc(), flush=True)
-                continue
-            keep(asked.keep, row)
-            print(" ".join(key), f"{100 * row.gain:.1f} %", f"{row.seconds:.0f} s", row.difference, flush=True)
+    own = pairs(asked.targets, asked.kernels)[part - 1 :: parts]
+    sweep(
+        [(*pair, portfolio) for pair in own for portfolio in portfolios], rows, asked.keep[0], Budget.of(asked.budget)
+    )
 
 
-def pairs(targets: str, glob: str) -> list[tuple[str, str]]:
+def sweep(keys: Sequence[Key], rows: Iterable[Row], file: Path, budget: Budget) -> None:
+    """Makes the rows that are not there yet, with a line for each."""
+    state, started = tree(), time.monotonic()
+    there = {(row.key, row.budget) for row in rows if row.tree == state}
+    wanted = [key for key in keys if (key, str(budget)) not in there]
+    print(f"{len(keys) - len(wanted)} of {len(keys)} rows are there", flush=True)
+    for number, key in enumerate(wanted, 1):
+        row = replace(made_row(*key, budget), tree=state)
+        keep(file, row)
+        spent = time.monotonic() - started
+        left = spent / number * (len(wanted) - number) / 60
+        words = row.failure or row.difference or f"{100 * row.gain:.1f} %"
+        print(f"{number}/{len(wanted)}, {left:.0f} min left: {' '.join(key)}, {row.seconds:.0f} s: {words}", flush=True)
+
+
+def pairs(targets: str, globs: str) -> list[tuple[str, str]]:
     """(launch, target), mixed."""
-    names = targets.split(",")
-    found = [pair for pair in all_pairs() if pair[1] in names and fnmatch.fnmatch(pair[0], glob)]
+    names, wanted = targets.split(","), globs.split(",")
+    found = [
+        pair for pair in all_pairs() if pair[1] in names and any(fnmatch.fnmatch(pair[0], glob) for glob in wanted)
+    ]
     random.Random(0).shuffle(found)
     return found
+
+
+def tree() -> str:
+    """The state of the package's sources and facts."""
+    digest = hashlib.sha256()
+    for file in sorted((ROOT / "src").rglob("*")):
+        if file.is_file() and "__pycache__" not in file.parts:
+            digest.update(str(file.relative_to(ROOT)).encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()[:16]
 
 
 def kept_rows(file: Path) -> Iterator[Row]:
     """The rows of a file; none where there is no file. A line that was cut off by a kill is passed over."""
     if not file.is_file():
         return
-    for line in file.read_text(encoding="utf-8").splitlines():
+    for line in file.read_bytes().splitlines():
         try:
-            fields = json.loads(line)
-        except ValueError:
+            yield msgspec.json.decode(line, type=Row)
+        except msgspec.MsgspecError:
             continue
-        yield Row(**{key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()})
+
+
+def latest(rows: Iterable[Row]) -> list[Row]:
+    """The last row of each key."""
+    return list({row.key: row for row in rows}.values())
 
 
 def keep(file: Path, row: Row) -> None:
     """Appends a row."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a", encoding="utf-8") as out:
-        out.write("\n" * _needs_a_new_line(file) + json.dumps(asdict(row)) + "\n")
+    with file.open("ab") as out:
+        out.write(b"\n" * _needs_a_new_line(file) + msgspec.json.encode(row) + b"\n")
 
 
 def _needs_a_new_line(file: Path) -> bool:
@@ -160,9 +201,19 @@ def _needs_a_new_line(file: Path) -> bool:
     return bool(data) and not data.endswith(b"\n")
 
 
+def made_row(name: str, target: str, proposers: str, budget: Budget) -> Row:
+    """The row, or one that says why there is none: a defect in one must not end a sweep of hours."""
+    started = time.monotonic()
+    try:
+        row = make_row(name, target, proposers, budget)
+    except Exception as error:
+        traceback.print_exc()
+        row = Row(name, target, proposers, str(budget), failure=what_happened(error))
+    return replace(row, seconds=round(time.monotonic() - started, 1))
+
+
 def make_row(name: str, target: str, proposers: str, budget: Budget) -> Row:
     """Searches, applies, and runs what came out."""
-    started = time.monotonic()
     program, manifest = program_of(name, target), launch(name)
     kernel = program.kernel(manifest.symbol)
     options = SearchOptions(budget=budget, launch=manifest, offers=1)
@@ -171,10 +222,29 @@ def make_row(name: str, target: str, proposers: str, budget: Budget) -> Row:
     with tempfile.TemporaryDirectory() as root:
         run = optimize(program, kernel, options, Ledger(Path(root)))
     row = _row(run, name, target, proposers, budget)
-    if run.patch.candidates:
-        made = apply_script(kernel, run.patch.candidates[0].script)
-        row = replace(row, **_checked(program, kernel, made, manifest))
-    return replace(row, seconds=round(time.monotonic() - started, 1))
+    if not run.patch.candidates:
+        return row
+    best = run.patch.candidates[0]
+    made = apply_script(kernel, best.script)
+    written = read_program(write_program(program, {kernel.name: made}), program.file)
+    difference = witness(name, target).examine(written, written.kernel(kernel.name))
+    return replace(
+        row,
+        seeds=len(SEEDS),
+        difference=str(difference or ""),
+        measured=round(estimate(made, waves=1).known.get("measured", 0.0), 4),
+        measured_gain=best.gain_known.get("measured", 0.0),
+        elsewhere=best.gain_elsewhere,
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def witness(name: str, target: str) -> Witness:
+    """The original under each seed with asynchronous memory."""
+    program, manifest = program_of(name, target), launch(name)
+    buffers = make_buffers(manifest)
+    trials = (Trial(f"asynchronous memory, seed {n}", manifest, buffers, n, True) for n in SEEDS)
+    return Witness(program, program.kernel(manifest.symbol), trials)
 
 
 def _row(run: OptimizationRun, name: str, target: str, proposers: str, budget: Budget) -> Row:
@@ -190,43 +260,28 @@ def _row(run: OptimizationRun, name: str, target: str, proposers: str, budget: B
         dual_pairs=(before.dual_pairs, after.dual_pairs),
         vgprs=(before.vgprs + before.agprs, after.vgprs + after.agprs),
         occupancy=(before.occupancy, after.occupancy),
-        measured=0.0,
         tried=run.tried,
         accepted=run.accepted,
         gates=tuple(str(verdict["gate"]) for verdict in offers[0].verdicts) if offers else (),
-        seeds=0,
-        difference="",
-        seconds=0.0,
     )
-
-
-def _checked(program: Program, kernel: Kernel, made: Kernel, manifest: LaunchManifest) -> dict[str, object]:
-    """The written file against the original, asynchronous, each seed; and how well the prediction's facts are known."""
-    written = read_program(write_program(program, {kernel.name: made}), program.file)
-    buffers = make_buffers(manifest)
-    trials = (Trial(f"asynchronous memory, seed {n}", manifest, buffers, n, True) for n in SEEDS)
-    witness = Witness(program, kernel, trials)
-    difference = witness.examine(written, written.kernel(kernel.name))
-    known = estimate(made, waves=1).known
-    return {
-        "seeds": len(witness.known),
-        "difference": str(difference or ""),
-        "measured": round(known.get("measured", 0.0), 4),
-    }
 
 
 def write_document(rows: Sequence[Row]) -> None:
     """The table, the means, and the means for each proposer alone."""
     whole = sorted((row for row in rows if row.proposers == ALL), key=lambda row: (row.target, row.launch))
-    verified = [row for row in rows if row.seeds]
+    verified, states = [row for row in rows if row.seeds], {row.tree for row in rows}
     head = HEAD.format(
         rows=len(whole),
         budget=" or ".join(sorted({_spoken(row.budget) for row in whole})),
         seeds=len(SEEDS),
         different=sum(bool(row.difference) for row in verified),
         verified=len(verified),
+        failed=sum(bool(row.failure) for row in rows),
+        mixed=f"; the rows were made by {len(states)} states of the sources" if len(states) > 1 else "",
     )
-    DOCUMENT.write_text(head + "\n".join((*_means(whole), *_alone(rows), *_table(whole))) + "\n", encoding="utf-8")
+    sound = [row for row in rows if not row.failure]
+    means = _means([row for row in whole if not row.failure])
+    DOCUMENT.write_text(head + "\n".join((*means, *_alone(sound), *_table(whole))) + "\n", encoding="utf-8")
 
 
 def _spoken(budget: str) -> str:
@@ -234,33 +289,34 @@ def _spoken(budget: str) -> str:
 
 
 def _means(rows: Sequence[Row]) -> list[str]:
-    lines = ["## Geometric means", "", "| target | rows | improved | gain | matmul and attention | "]
-    lines[-1] += "VOPD pairs | occupancy steps | measured |"
-    lines.append("|---|---|---|---|---|---|---|---|")
+    lines = ["## Geometric means", "", "| target | rows | improved | gain | cold | at once | matmul and attention | "]
+    lines[-1] += "VOPD pairs | occupancy steps | measured | of the gain |"
+    lines.append("|---|---|---|---|---|---|---|---|---|---|---|")
     for target in (*sorted({row.target for row in rows}, key=lambda name: (len(name), name)), "all"):
         own = [row for row in rows if target in (row.target, "all")]
         matrix = [row for row in own if row.is_matrix_work]
         before, after = (sum(row.dual_pairs[side] for row in own) for side in (0, 1))
         gained = [row for row in own if row.gain > 0]
         steps = sum(row.occupancy[1] > row.occupancy[0] for row in own)
-        measured = sum(row.measured for row in gained) / len(gained) if gained else 0.0
+        count = max(len(gained), 1)
         cells = (
             target,
             str(len(own)),
             str(len(gained)),
-            _percent(mean_gain(own)),
+            *(_percent(mean_gain(own, memory)) for memory in ("", "cold", "lds-only")),
             f"{_percent(mean_gain(matrix))} ({len(matrix)})" if matrix else "-",
             f"{before} -> {after}" if before or after else "-",
             str(steps),
-            _percent(measured),
+            _percent(sum(row.measured for row in gained) / count),
+            _percent(sum(row.measured_gain for row in gained) / count),
         )
         lines.append(f"| {' | '.join(cells)} |")
     return [*lines, ""]
 
 
-def mean_gain(rows: Iterable[Row]) -> float:
-    """One less the geometric mean of the shares of cycles that are left; 0 for no rows."""
-    shares = [1.0 - row.gain for row in rows]
+def mean_gain(rows: Iterable[Row], memory: str = "") -> float:
+    """One less the geometric mean of the shares of cycles that are left (in a scenario); 0 for no rows."""
+    shares = [1.0 - (row.elsewhere.get(memory, 0.0) if memory else row.gain) for row in rows]
     return 1.0 - math.exp(sum(map(math.log, shares)) / len(shares)) if shares else 0.0
 
 
@@ -285,20 +341,26 @@ def _alone(rows: Sequence[Row]) -> list[str]:
 def _table(rows: Sequence[Row]) -> Iterator[str]:
     yield "## Rows"
     yield ""
-    yield "| target | launch | gain | waits | VOPD pairs | VGPRs | waves | measured | verified |"
-    yield "|---|---|---|---|---|---|---|---|---|"
+    head = "| target | launch | gain | cold | at once | waits | VOPD pairs | VGPRs | waves |"
+    yield f"{head} measured | of the gain | verified |"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|---|"
     for row in rows:
         pairs_ = _change(row.dual_pairs) if any(row.dual_pairs) else "-"
+        if row.failure:
+            yield f"| {row.target} | {row.launch} | FAILED {row.failure.replace('|', '/')} |" + " - |" * 9
+            continue
         how = f"DIFFERS {row.difference}" if row.difference else f"{len(row.gates)} gates, {row.seeds} seeds"
         cells = (
             row.target,
             row.launch,
             _percent(row.gain) if row.gates else "nothing better",
+            *(_percent(row.elsewhere[memory]) if memory in row.elsewhere else "-" for memory in ("cold", "lds-only")),
             _change(row.waits),
             pairs_,
             _change(row.vgprs),
             _change(row.occupancy),
             _percent(row.measured) if row.gates else "-",
+            _percent(row.measured_gain) if row.gates else "-",
             how if row.gates else "-",
         )
         yield f"| {' | '.join(cells)} |"

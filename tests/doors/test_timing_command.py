@@ -38,7 +38,9 @@ def test_a_folder_without_traces(tmp_path: Path) -> None:
     assert "no traces" in result.output
 
 
-@pytest.mark.parametrize("content", [b"", b"not gzip", gzip.compress(b"{}\n", mtime=0), gzip.compress(b"[1]\n", mtime=0)[:12]])
+@pytest.mark.parametrize(
+    "content", [b"", b"not gzip", gzip.compress(b"{}\n", mtime=0), gzip.compress(b"[1]\n", mtime=0)[:12]]
+)
 def test_a_file_that_is_no_trace(tmp_path: Path, content: bytes) -> None:
     folder = tmp_path / "gfx1100" / "k"
     folder.mkdir(parents=True)

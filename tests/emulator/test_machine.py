@@ -12,70 +12,33 @@ from typing import Any
 import numpy as np
 import pytest
 from compiled_programs import all_files
+from launchable_kernels import launchable
 
 from asmevo.emulator import Limits, Outcome, RunOptions, RunResult, parse_manifest, read_manifest, run, workgroups
 from asmevo.emulator.memory import Arena
 from asmevo.program import Block, read_program
-from asmevo.toolchain import Processor, toolchain
 
 LAUNCHES = Path(__file__).parent.parent / "data" / "launches"
 
 ENGINES = ["reference", "compiled", "hot"]
 """The compiled engine with threaded code, and with whole blocks from the start ("hot")."""
 
-_METADATA = """
-.amdgpu_metadata
-amdhsa.version: [1, 2]
-amdhsa.kernels:
-  - .name: k
-    .symbol: k.kd
-    .kernarg_segment_size: 16
-    .kernarg_segment_align: 8
-    .group_segment_fixed_size: 256
-    .private_segment_fixed_size: 0
-    .wavefront_size: 64
-    .sgpr_count: 32
-    .vgpr_count: 16
-    .max_flat_workgroup_size: 256
-    .args:
-      - {.offset: 0, .size: 8, .value_kind: global_buffer, .address_space: global}
-      - {.offset: 8, .size: 4, .value_kind: by_value}
-.end_amdgpu_metadata
-"""
-
 
 def program(body: str) -> Any:
     """A gfx942 kernel with the buffer's address in s[4:5], n in s6, the workgroup in s8, the lane's place in v0."""
-    text = f"""
-.amdgcn_target "amdgcn-amd-amdhsa--gfx942"
-.text
-.globl k
-.p2align 8
-.type k,@function
-k:
+    code = f"""
   s_mov_b32 s8, s2
   s_load_dwordx2 s[4:5], s[0:1], 0x0
   s_load_dword s6, s[0:1], 0x8
   v_and_b32_e32 v0, 0x3ff, v0
   v_lshlrev_b32_e32 v1, 2, v0
   s_waitcnt lgkmcnt(0)
-{body}
-  s_endpgm
-.size k, .-k
-.rodata
-.p2align 6
-.amdhsa_kernel k
-  .amdhsa_user_sgpr_count 2
-  .amdhsa_user_sgpr_kernarg_segment_ptr 1
-  .amdhsa_group_segment_fixed_size 256
-  .amdhsa_next_free_vgpr 16
-  .amdhsa_next_free_sgpr 32
-  .amdhsa_accum_offset 16
-.end_amdhsa_kernel
-{_METADATA}
-"""
-    image = toolchain().link(toolchain().assemble(text, Processor("gfx942")))
-    return read_program(image, "test.hsaco")
+{body}"""
+    arguments = (
+        ".offset: 0, .size: 8, .value_kind: global_buffer, .address_space: global",
+        ".offset: 8, .size: 4, .value_kind: by_value",
+    )
+    return launchable(code, "gfx942", arguments, lds=256)
 
 
 def launch(
@@ -408,30 +371,9 @@ def test_an_instruction_without_a_meaning_is_named(engine: str) -> None:
     assert result.fidelity.unsupported == {"s_sethalt": 1}
 
 
-SPLIT_BARRIER = """
-.amdgcn_target "amdgcn-amd-amdhsa--gfx1200"
-.text
-.globl k
-.p2align 8
-.type k,@function
-k:
-{body}
-  s_endpgm
-.size k, .-k
-.rodata
-.p2align 6
-.amdhsa_kernel k
-  .amdhsa_next_free_vgpr 16
-  .amdhsa_next_free_sgpr 32
-.end_amdhsa_kernel
-"""
-
-
 def split_barrier(body: str) -> RunResult:
     """Two waves of 32 on gfx1200."""
-    text = SPLIT_BARRIER.format(body=body)
-    image = toolchain().link(toolchain().assemble(text, Processor("gfx1200")))
-    made = read_program(image, "test.hsaco")
+    made = launchable(body, "gfx1200", wave=32)
     manifest = parse_manifest({"symbol": "k", "groups": [1, 1, 1], "workgroup": [64, 1, 1]})
     return run(made, made.kernel("k"), manifest)
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from launchable_kernels import launchable
 from numpy.typing import NDArray
 
 from asmevo.emulator.compiled import HOT_AFTER
 from asmevo.emulator.manifest import parse_manifest
 from asmevo.emulator.run import Outcome, RunOptions, RunResult, run
-from asmevo.program.opening import read_program
 
 Words = NDArray[np.uint32]
 
@@ -37,43 +37,10 @@ _NEW_WORDS = {
 _LANES = {"gfx900": 64, "gfx90a": 64, "gfx942": 64, "gfx950": 64, "gfx1030": 32, "gfx1100": 32, "gfx1200": 32}
 _RETURNS = {"gfx900": "glc", "gfx90a": "glc", "gfx1030": "glc", "gfx1100": "glc", "gfx1200": "th:TH_ATOMIC_RETURN"}
 
-_KERNEL = """
-.text
-.globl k
-.p2align 8
-.type k,@function
-k:
-{body}
-s_endpgm
-.rodata
-.p2align 6
-.amdhsa_kernel k
-  .amdhsa_user_sgpr_kernarg_segment_ptr 1
-  .amdhsa_next_free_vgpr 64
-  .amdhsa_next_free_sgpr 40
-  .amdhsa_group_segment_fixed_size {lds}
-{extra}
-.end_amdhsa_kernel
-.amdgpu_metadata
----
-amdhsa.version: [1, 2]
-amdhsa.kernels:
-  - .name: k
-    .symbol: k.kd
-    .args:
-      - {{.name: data, .size: 8, .offset: 0, .value_kind: global_buffer, .address_space: global}}
-      - {{.name: out, .size: 8, .offset: 8, .value_kind: global_buffer, .address_space: global}}
-    .vgpr_count: 64
-    .sgpr_count: 40
-    .kernarg_segment_size: 16
-    .kernarg_segment_align: 8
-    .group_segment_fixed_size: {lds}
-    .private_segment_fixed_size: 0
-    .wavefront_size: {lanes}
-    .max_flat_workgroup_size: 64
-...
-.end_amdgpu_metadata
-"""
+_ARGUMENTS = [
+    f".name: {name}, .size: 8, .offset: {offset}, .value_kind: global_buffer, .address_space: global"
+    for name, offset in (("data", 0), ("out", 8))
+]
 
 _DATA = np.arange(0x03020100, 0x03020100 + 64 * 0x01010101, 0x01010101, dtype=np.uint64).astype(np.uint32)[:64]
 
@@ -106,9 +73,8 @@ WAIT
 {body}
 WAIT
 {stores}"""
-    extra = "  .amdhsa_accum_offset 64" if gpu in ("gfx90a", "gfx942", "gfx950") else ""
-    text = _KERNEL.format(body=_spelled(whole, gpu), lds=lds, lanes=lanes, extra=extra)
-    program = read_program(text.encode(), "memory.s", gpu)
+    code = _spelled(whole, gpu)
+    program = launchable(code, gpu, _ARGUMENTS, vgprs=64, sgprs=40, lds=lds, wave=lanes, most_items=64)
     out_shape = (lanes, max(results, 1))
     arguments = [
         {"name": name, "kind": "buffer", "dtype": "u32", "shape": shape, "init": {"kind": "zeros"}}

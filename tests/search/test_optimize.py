@@ -98,9 +98,7 @@ def test_applying_judges_again(run: OptimizationRun) -> None:
     kernel = open_program(MATMUL).select()[0]
     wait = next(i for i in kernel.instructions if i.mnemonic == "s_waitcnt")
     bad = EditScript(base=kernel.hash, kernel=kernel.name, edits=(Delete(id=wait.id, text=wait.text),))
-    forged = run.patch.model_copy(
-        update={"candidates": (run.patch.candidates[0].model_copy(update={"script": bad}),)}
-    )
+    forged = run.patch.model_copy(update={"candidates": (run.patch.candidates[0].model_copy(update={"script": bad}),)})
     applied = apply_patch(forged, MATMUL, 1)
     assert applied.data is None
     assert applied.verdicts[-1]["gate"] == "waits"

@@ -9,8 +9,9 @@ import pytest
 from instruction_lanes import Values, decoded, run
 
 from asmevo.semantics import lanes
+from asmevo.semantics.destinations import finish
 from asmevo.semantics.expression import Exactness, Scope
-from asmevo.semantics.operands import finish, source
+from asmevo.semantics.operands import source
 
 SOURCE = [0x1000 + 7 * n for n in range(64)]
 OLD = [0xABC00000 + n for n in range(64)]

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from instruction_lanes import Lanes, decoded, run
 
-from asmevo.semantics import operands, packed
+from asmevo.semantics import destinations, operands, packed
 from asmevo.semantics.evaluate import evaluate
 from asmevo.semantics.expression import Const, Exactness, Expr, Meaning, Op, Result, Scope, Source
 from asmevo.semantics.float_mode import FloatMode
@@ -46,7 +46,7 @@ def seen(text: str, gpu: str, index: int, bits: int, format: str = "", **registe
 def left(text: str, gpu: str, value: Expr, format: str = "", old: int = GUARD) -> int:
     """What a destination register holds after a result."""
     instruction, context = decoded(text, gpu)
-    result = operands.finish(instruction, 0, value, format)
+    result = destinations.finish(instruction, 0, value, format)
     after = run(Meaning(Scope.LANE, (result,)), {0: [old] * ONE_LANE, 1: [0] * ONE_LANE}, context.wave_size)
     return after[0][0]
 
@@ -206,7 +206,7 @@ def test_output_modifiers_of_floats(modifiers: str, value: float, wanted: float)
 def test_a_mask_result_gets_no_bit_where_dpp_switches_off() -> None:
     text = "v_cmp_lt_f32_dpp vcc_lo, v1, v2 row_shl:1 row_mask:0x1 bank_mask:0xf"
     instruction, _ = decoded(text, "gfx1100")
-    result = operands.finish(instruction, 0, Const(1, 1))
+    result = destinations.finish(instruction, 0, Const(1, 1))
     assert result.target == "mask"
     state = Lanes(32, {1: [0] * 32}, execution=(1 << 32) - 1)
     bits = []
@@ -478,6 +478,6 @@ def test_others_are_left_alone() -> None:
 
 def test_results_name_their_place() -> None:
     instruction, _ = decoded("v_add_f16 v0.h, v1.l, v2.l", "gfx1100")
-    result = operands.finish(instruction, 0, Source(16, 1), "f16")
+    result = destinations.finish(instruction, 0, Source(16, 1), "f16")
     assert (result.target, result.index, result.low, result.value.bits) == ("operand", 0, 16, 16)
     assert isinstance(result, Result)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from asmevo.program.kernel import Kernel
 from asmevo.program.opening import read_program
 
 
-def kernel_text(code: str, directives: dict[str, int], metadata: dict[str, int] | None) -> str:
+def kernel_text(
+    code: str, directives: dict[str, int], metadata: dict[str, int] | None, arguments: Sequence[str] = ()
+) -> str:
+    """The text of a kernel `k`; `arguments` are entries of the metadata's `.args`."""
     needed = {"next_free_vgpr": 8, "next_free_sgpr": 8} | directives
     lines = [
         ".text",
@@ -33,6 +38,7 @@ def kernel_text(code: str, directives: dict[str, int], metadata: dict[str, int] 
         lines += [".amdgpu_metadata", "amdhsa.version: [1, 2]", "amdhsa.kernels:"]
         lines += ["  - .name: k", "    .symbol: k.kd"]
         lines += [f"    .{name}: {value}" for name, value in given.items()]
+        lines += ["    .args:"] * bool(arguments) + [f"      - {{{each}}}" for each in arguments]
         lines += [".end_amdgpu_metadata"]
     return "\n".join([*lines, ""])
 

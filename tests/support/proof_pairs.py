@@ -26,7 +26,8 @@ def _stored(before: str, after: str, gpu: str = "gfx942", store: str = STORE) ->
 
 LDS_STORE = "v_and_b32 v4, 63, v0\nv_lshlrev_b32 v4, 2, v4\n"
 
-LOOP = """s_mov_b32 s4, 0
+LOOP = (
+    """s_mov_b32 s4, 0
 v_mov_b32 v2, 0
 {outside}
 L:
@@ -34,7 +35,9 @@ L:
 s_add_u32 s4, s4, 1
 s_cmp_lt_u32 s4, s5
 s_cbranch_scc1 L
-""" + STORE
+"""
+    + STORE
+)
 
 EQUAL = {
     "integer strength reduction": _stored(
@@ -45,9 +48,7 @@ EQUAL = {
     ),
     "bit field": _stored("v_bfe_u32 v2, v0, 8, 5", "v_lshrrev_b32 v2, 8, v0\nv_and_b32 v2, 31, v2"),
     "sign of a byte": _stored("v_bfe_i32 v2, v0, 0, 8", "v_lshlrev_b32 v2, 24, v0\nv_ashrrev_i32 v2, 24, v2"),
-    "xor by parts": _stored(
-        "v_xor_b32 v2, v0, v1", "v_or_b32 v2, v0, v1\nv_and_b32 v3, v0, v1\nv_sub_u32 v2, v2, v3"
-    ),
+    "xor by parts": _stored("v_xor_b32 v2, v0, v1", "v_or_b32 v2, v0, v1\nv_and_b32 v3, v0, v1\nv_sub_u32 v2, v2, v3"),
     "a sum by carries": _stored(
         "v_add_u32 v2, v0, v1", "v_and_b32 v2, v0, v1\nv_xor_b32 v3, v0, v1\nv_lshl_add_u32 v2, v2, 1, v3"
     ),
@@ -103,9 +104,7 @@ EQUAL = {
     ),
     "a stepped pointer": Pair(
         LOOP.format(outside="s_nop 0", inside="s_lshl_b32 s7, s4, 4\nv_add_u32 v3, s7, v0\nv_xor_b32 v2, v2, v3"),
-        LOOP.format(
-            outside="v_mov_b32 v6, v0", inside="v_xor_b32 v2, v2, v6\nv_add_u32 v6, 16, v6"
-        ),
+        LOOP.format(outside="v_mov_b32 v6, v0", inside="v_xor_b32 v2, v2, v6\nv_add_u32 v6, 16, v6"),
     ),
     "a rotated loop": Pair(
         LOOP.format(outside="s_nop 0", inside="v_add_u32 v3, s4, v0\nv_xor_b32 v2, v2, v3"),
@@ -165,7 +164,8 @@ EQUAL = {
     ),
 }
 
-MASKED = """v_mov_b32 v2, 0
+MASKED = (
+    """v_mov_b32 v2, 0
 v_cmp_lt_u32_e32 vcc, v0, v1
 s_and_saveexec_b64 s[4:5], vcc
 {branch}
@@ -173,7 +173,9 @@ v_add_u32 v2, v0, v3
 {store}
 L:
 s_mov_b64 exec, s[4:5]
-""" + STORE
+"""
+    + STORE
+)
 
 EQUAL |= {
     "a branch over code that no lane runs": Pair(
@@ -258,8 +260,10 @@ DIFFERENT = {
         f"s_cmp_eq_u32 s0, s1\ns_cbranch_scc1 L\nv_mov_b32 v2, 1\n{STORE}\nL:\nv_mov_b32 v2, 2\n{STORE}",
         f"s_cmp_eq_u32 s0, s1\ns_cbranch_scc1 L\nv_mov_b32 v2, 2\n{STORE}\nL:\nv_mov_b32 v2, 1\n{STORE}",
     ),
-    "one value in four billion": _stored("v_lshlrev_b32 v2, 1, v0", "v_lshlrev_b32 v2, 1, v0\nv_cmp_eq_u32 vcc, "
-        "0x12345678, v0\nv_cndmask_b32_e64 v2, v2, 7, vcc"),
+    "one value in four billion": _stored(
+        "v_lshlrev_b32 v2, 1, v0",
+        "v_lshlrev_b32 v2, 1, v0\nv_cmp_eq_u32 vcc, 0x12345678, v0\nv_cndmask_b32_e64 v2, v2, 7, vcc",
+    ),
     "a rounding of its own": _stored("v_fma_f32 v2, v0, v1, v3", "v_mul_f32 v4, v0, v1\nv_add_f32 v2, v4, v3"),
     "a sum regrouped": _stored(
         "v_add_f32 v2, v0, v1\nv_add_f32 v2, v2, v3", "v_add_f32 v2, v1, v3\nv_add_f32 v2, v0, v2"

@@ -25,9 +25,7 @@ def build_kernel(gpu: str, *texts: str) -> Kernel:
     context = DecodingContext(target, target.default_wave_size)
     blocks, number = [], 0
     for place, text in enumerate(texts):
-        source = "".join(
-            f"{line.strip()}\n" for line in text.replace("loop", f"b{place}").splitlines() if line.strip()
-        )
+        source = "".join(f"{line.strip()}\n" for line in text.replace("loop", f"b{place}").splitlines() if line.strip())
         labels = "".join(f"b{n}:\n" for n in range(len(texts)))
         image = CodeObject(toolchain().assemble(labels + source, Processor(gpu)), "test")
         code = next(section for section in image.sections if section.executable and section.size).data

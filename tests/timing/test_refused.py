@@ -1,4 +1,4 @@
-"""Words that LLVM refuses and silicon executes: what they are is said by a second decoder in the traces, and by hand."""
+"""Words that LLVM refuses and silicon executes: what they are, by hand and by the traces' second decoder."""
 
 from __future__ import annotations
 

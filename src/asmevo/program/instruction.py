@@ -3,6 +3,8 @@
 `Decoded` is everything that follows from the bytes and the target alone: text, operands with roles,
 register sets. It is shared by all places that hold the same bytes. `Instruction` is one such place: it
 adds the identity that edits refer to, the branch label, and the line of the source it came from.
+
+These are many and immutable, hence in no cycle: the collector does not look at them (`gc=False`).
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from asmevo.program.registers import RegisterFile, RegisterSpan
 from asmevo.target.opcodes import OpcodeInfo
 
 
-class Operand(Struct, frozen=True):
+class Operand(Struct, frozen=True, gc=False):
     """One printed operand.
 
     `registers` is None for constants, `off`, `null` and the like. `negated`, `absolute` and `half`
@@ -43,7 +45,7 @@ class Modifier(NamedTuple):
     value: str
 
 
-class Decoded(Struct, frozen=True, eq=False):
+class Decoded(Struct, frozen=True, eq=False, gc=False):
     """One encoding on one target. `reads` and `writes` are sets of register units (see `registers`).
 
     A destination that keeps part of its old value (tied operands, 16-bit halves, DPP without
@@ -93,7 +95,7 @@ class Decoded(Struct, frozen=True, eq=False):
         return tuple(operand for operand in self.operands if operand.read)
 
 
-class Instruction(Struct, frozen=True, eq=False):
+class Instruction(Struct, frozen=True, eq=False, gc=False):
     """One place in a kernel.
 
     `id` counts from 0 in the kernel that was read and stays with the instruction when it moves;

@@ -62,7 +62,7 @@ _BASES = {
 UNIT_COUNT = _NAMED_BASE + len(NAMED_UNITS)
 
 
-class RegisterSpan(Struct, frozen=True):
+class RegisterSpan(Struct, frozen=True, gc=False):
     """`count` consecutive 32-bit registers of one file, from `first` on.
 
     `base_unit` is the unit of the first register, `mask` the span as a set of units: asked for so often that they are

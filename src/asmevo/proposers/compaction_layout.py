@@ -74,7 +74,6 @@ class Bundle(Struct, eq=False):
             board[base + distance] &= ~moments
 
 
-_TRIES = 24
 _ORDERS: tuple[Callable[[Bundle], tuple[int, int]], ...] = (
     lambda each: each.by_begin,
     lambda each: each.by_width,
@@ -235,24 +234,7 @@ class Layout:
         return None if at is None else each.unit + at - bundle.base
 
     def _placed(self, staying: Sequence[Bundle], moving: Sequence[Bundle], limit: int) -> dict[int, int] | None:
-        """New bases by the id of a bundle; those that move find theirs one after the other.
-
-        One that finds none is served first the next time.
-        """
-        urgent: list[Bundle] = []
-        for _ in range(_TRIES):
-            bases, failed = self._placed_once(staying, sorted(moving, key=lambda each: each not in urgent), limit)
-            if failed is None:
-                return bases
-            if failed in urgent:
-                break
-            urgent.append(failed)
-        return None
-
-    def _placed_once(
-        self, staying: Sequence[Bundle], moving: Sequence[Bundle], limit: int
-    ) -> tuple[dict[int, int], Bundle | None]:
-        """Bases, and the bundle that found none."""
+        """New bases by the id of a bundle; those that move find theirs one after the other."""
         board = dict(self.fixed)
         for bundle in staying:
             bundle.take(board, bundle.base)
@@ -262,10 +244,10 @@ class Layout:
             free = (at for at in choices if bundle.is_free(board, at))
             base = next((at for at in free if self._keeps_rules(bundle, at, bases)), None)
             if base is None:
-                return bases, bundle
+                return None
             bundle.take(board, base)
             bases[id(bundle)] = base
-        return bases, None
+        return bases
 
     def renamed(self, bases: Mapping[int, int]) -> tuple[Block, ...] | None:
         """The blocks with bundles (by id) at new bases; None where LLVM refuses an instruction."""

@@ -55,6 +55,9 @@ class Carries:
         """coefficient * term (64 bits) as a sum of simpler parts; None if it has none."""
         if term.op != "concat":
             return None
+        first, rest = term.args[0], term.args[1:]
+        if first.bits == WORD and first.op not in ("sum", "not") and len(rest) == 1 and is_const(rest[0], 0):
+            return None
         low, high = self.build.slice(term, 0, WORD), self.build.slice(term, WORD, WORD)
         if not is_const(high, 0):
             return (coefficient, self._long(low)), (coefficient << WORD, self._long(high))

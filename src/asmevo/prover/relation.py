@@ -153,13 +153,18 @@ class Relations:
 
     def is_ground(self, term: Term) -> bool:
         """Whether a value depends on nothing but what the launch gave."""
-        ground = self._ground
-        if term.id not in ground:
-            for each in subterms((term,)):
-                if each.op == "symbol":
-                    ground[each.id] = not (isinstance(each.data, tuple) and each.data[0] in _OF_A_PLACE)
-                elif each.id not in ground:
-                    ground[each.id] = all([ground[argument.id] for argument in each.args])
+        ground, waiting = self._ground, [term]
+        while waiting:
+            each = waiting[-1]
+            missing = [argument for argument in each.args if argument.id not in ground]
+            if each.id not in ground and missing:
+                waiting += missing
+                continue
+            waiting.pop()
+            if each.op == "symbol":
+                ground[each.id] = not (isinstance(each.data, tuple) and each.data[0] in _OF_A_PLACE)
+            elif each.id not in ground:
+                ground[each.id] = all([ground[argument.id] for argument in each.args])
         return ground[term.id]
 
 
@@ -231,6 +236,9 @@ class _Inference:
         return derived is not None
 
     def _leaves(self, term: Term) -> list[Term]:
+        """The symbols of this place that a term is made of."""
+        if self.relations.is_ground(term):
+            return []
         return [each for each in subterms((term,)) if each.op == "symbol"]
 
     def _symbol(self, item: Item, values: list[Term]) -> Term:

@@ -67,7 +67,7 @@ class Budget(Struct):
     """What is left of a proof's work; `questions` counts those that went to the solver."""
 
     limits: SolverLimits
-    started: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=lambda: time.monotonic())  # the clock of the moment
     questions: int = 0
     steps: int = 0
 

@@ -25,6 +25,7 @@ from asmevo.proposers.asking import what_happened
 from asmevo.proposers.versions import version_hash
 from asmevo.search.options import SearchOptions
 from asmevo.search.tried import Tried
+from asmevo.timing import estimate
 
 Report = Callable[[Tried], None]
 Exchange = Callable[[str, dict[str, Any]], None]
@@ -56,6 +57,7 @@ class Bench:
         self.options = options
         self.pipeline = Pipeline(kernel, options.level, options.constraints, options.floating_point)
         self.timing = TimingGate(kernel, options.memory)
+        self._cold_cycles = estimate(kernel, waves=1, memory="cold").cycles
         self.original = Kept(1.0, kernel, script_between(kernel, kernel.blocks, "the original"))
         self.best = self.original
         self._best_lone = 1.0
@@ -72,7 +74,8 @@ class Bench:
         """What proposers and ranking minimise: see Prediction.cost.
 
         Several waves take several times as long to simulate as a lone one. They are only asked about where the lone
-        wave is not clearly slower than in the best version; else its difference from that stands for all.
+        wave is not clearly slower than in the best version; else its difference from that stands for all. What a lone
+        wave loses with cold memory is added: a version that is only faster as long as all memory is near is not wanted.
         """
         version = version_hash(kernel)
         known = self._costs.get(version)
@@ -82,7 +85,11 @@ class Bench:
         lone = self.timing.estimate(kernel, 1)
         share = lone.cycles / self.timing.parent[0].cycles
         behind = share - self._best_lone
-        cost = self.best.cost + behind if behind > _CLEARLY_SLOWER else self.timing.predict(kernel, lone).cost
+        if behind > _CLEARLY_SLOWER:
+            cost = self.best.cost + behind
+        else:
+            cold = estimate(kernel, waves=1, memory="cold").cycles / self._cold_cycles
+            cost = self.timing.predict(kernel, lone).cost + max(0.0, cold - 1.0)
         if len(self._costs) >= _COSTS_REMEMBERED:
             self._costs.clear()
         self._costs[version] = cost

@@ -2,7 +2,8 @@
 
 Different in kind is what the archive by behaviour tells apart: three offers that differ by a detail are one offer.
 Each offer is judged here again, whichever process found it; with a launch manifest it then runs on the emulator
-beside the original; the last word is the timing gate's.
+beside the original; the last word is the timing gate's, and what gains with memory near by but loses with cold memory
+is not offered.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from asmevo.gates import EmulationGate, Prediction, Verdict
+from asmevo.gates.gate import VerdictKind
+from asmevo.gates.timing import MINIMUM_GAIN
 from asmevo.program.candidate import Candidate
 from asmevo.program.program import Program
 from asmevo.proposers.genetic_archive import behaviour
-from asmevo.search.basis import basis_of
+from asmevo.search.basis import Basis, basis_of
 from asmevo.search.bench import Bench, broken_off
 from asmevo.search.board import Board
 from asmevo.search.explain import explain, relies_on
@@ -32,9 +35,10 @@ def make_offers(bench: Bench, board: Board, program: Program) -> tuple[PatchCand
     for prediction, candidate in sorted(predicted, key=lambda pair: pair[0].cost):
         if len(offers) == bench.options.offers:
             break
-        verdicts = _judged(bench, emulation, candidate, prediction)
+        basis = basis_of(candidate.parent, candidate.kernel, prediction)
+        verdicts = _judged(bench, emulation, candidate, _timing(bench, prediction, basis))
         if all(verdict.accepted for verdict in verdicts):
-            offers.append(_offer(bench, candidate, len(offers) + 1, prediction, verdicts))
+            offers.append(_offer(bench, candidate, len(offers) + 1, prediction, basis, verdicts))
         else:
             board.refused[verdicts[-1].gate] += 1
     return tuple(offers)
@@ -59,11 +63,18 @@ def _different(bench: Bench, board: Board) -> Iterator[Candidate]:
             return
 
 
-def _judged(
-    bench: Bench, emulation: EmulationGate | None, candidate: Candidate, prediction: Prediction
-) -> list[Verdict]:
+def _timing(bench: Bench, prediction: Prediction, basis: Basis) -> Verdict:
+    """The timing gate's verdict; a gain that turns into a loss with cold memory is none."""
+    verdict = bench.timing.verdict(prediction)
+    cold = basis.elsewhere.get("cold", 0.0)
+    if not verdict.accepted or cold >= -MINIMUM_GAIN:
+        return verdict
+    reason = f"predicted to gain {prediction.gain:.1%}, but to lose {-cold:.1%} with cold memory (a model)"
+    return Verdict(verdict.gate, VerdictKind.REJECTED, reason, evidence=verdict.evidence | {"cold": round(cold, 6)})
+
+
+def _judged(bench: Bench, emulation: EmulationGate | None, candidate: Candidate, timing: Verdict) -> list[Verdict]:
     """All verdicts up to the first that is no acceptance."""
-    timing = bench.timing.verdict(prediction)
     if not timing.accepted:
         return [timing]
     try:
@@ -76,10 +87,9 @@ def _judged(
 
 
 def _offer(
-    bench: Bench, candidate: Candidate, rank: int, prediction: Prediction, verdicts: list[Verdict]
+    bench: Bench, candidate: Candidate, rank: int, prediction: Prediction, basis: Basis, verdicts: list[Verdict]
 ) -> PatchCandidate:
     lone = prediction.estimates[0]
-    basis = basis_of(candidate.parent, candidate.kernel, prediction)
     return PatchCandidate(
         rank=rank,
         script=candidate.script,

@@ -17,24 +17,14 @@ from msgspec import Struct
 
 from asmevo.program.decode import DecodingContext
 from asmevo.program.instruction import Decoded
+from asmevo.semantics import moves
 from asmevo.semantics.atomics import Atomic, adds_exactly, atomic_named
 from asmevo.semantics.buffer_resource import Element, Resource
 from asmevo.semantics.building import constant
 from asmevo.semantics.expression import Control, Exactness, Expr, Meaning, Result, Scope, Source, Space
 from asmevo.semantics.lds_direct import lds_base, load_to_lds, placement_exactness
 from asmevo.semantics.memory_names import LOADS, STORES, Width
-from asmevo.semantics.moves import (
-    ADDRESS_BITS,
-    DWORD,
-    Piece,
-    atomic_access,
-    d16_exactness,
-    load,
-    modifier_number,
-    store,
-    total,
-    unsupported,
-)
+from asmevo.semantics.moves import ADDRESS_BITS, DWORD, Piece
 from asmevo.semantics.operands import raw, resize
 
 _PREFIX = "buffer_"
@@ -59,27 +49,27 @@ def buffer_memory(decoded: Decoded, context: DecodingContext) -> Meaning:
     if name in _CACHE:
         return Meaning(Scope.LANE, control=Control.HINT, source="written: vector memory caches")
     if decoded.modifier("tfe") is not None or decoded.modifier("lwe") is not None:
-        return unsupported(decoded, "the fail flag of tfe and lwe is not modelled")
+        return moves.unsupported(decoded, "the fail flag of tfe and lwe is not modelled")
     action, _, rest = name.removeprefix(_PREFIX).partition("_")
     if action == "load" and rest in LOADS:
         return _load(decoded, LOADS[rest], context)
     if action == "store" and rest in STORES:
         pieces = _pieces(decoded, STORES[rest].size, context)
-        return Meaning(Scope.LANE, memory=store(0, STORES[rest], pieces, Space.GLOBAL), source=_SOURCE)
+        return Meaning(Scope.LANE, memory=moves.store(0, STORES[rest], pieces, Space.GLOBAL), source=_SOURCE)
     atomic = atomic_named(rest) if action == "atomic" else None
     if atomic is not None:
         return _atomic(decoded, atomic, context)
-    return unsupported(decoded, "no written meaning")
+    return moves.unsupported(decoded, "no written meaning")
 
 
 def _load(decoded: Decoded, width: Width, context: DecodingContext) -> Meaning:
     pieces = _pieces(decoded, width.size, context)
     if decoded.modifier("lds") is None:
-        accesses, results = load(0, width, pieces, Space.GLOBAL)
-        exactness = d16_exactness(width, context.target)
+        accesses, results = moves.load(0, width, pieces, Space.GLOBAL)
+        exactness = moves.d16_exactness(width, context.target)
         return Meaning(Scope.LANE, results, accesses, exactness=exactness, source=_SOURCE)
     if width.half:
-        return unsupported(decoded, "D16 loads do not go to LDS")
+        return moves.unsupported(decoded, "D16 loads do not go to LDS")
     base = lds_base(decoded, width, context.target)
     accesses = load_to_lds(base, width, pieces, Space.GLOBAL, whole_dwords=True)
     return Meaning(Scope.LANE, memory=accesses, exactness=placement_exactness(width), source=_SOURCE)
@@ -89,7 +79,7 @@ def _atomic(decoded: Decoded, atomic: Atomic, context: DecodingContext) -> Meani
     (piece,) = _pieces(decoded, atomic.size, context, split=False)
     data = Source(atomic.bits, 0)
     second = Source(atomic.bits, 0, atomic.bits) if atomic.operands == 2 else data
-    access, old = atomic_access(atomic, piece, Space.GLOBAL, data, second)
+    access, old = moves.atomic_access(atomic, piece, Space.GLOBAL, data, second)
     results = (Result("operand", old),) if "atomic_ret" in decoded.flags else ()
     exact = adds_exactly(atomic, context.target.family.value)
     exactness = Exactness.EXACT if exact else Exactness.APPROXIMATE
@@ -115,9 +105,9 @@ def _element(decoded: Decoded, family: str) -> Element:
     has_index = decoded.modifier("idxen") is not None
     has_offset = decoded.modifier("offen") is not None
     index: Expr | None = Source(32, places.address) if has_index else None
-    offset: Expr = constant(ADDRESS_BITS, modifier_number(decoded, "offset"))
+    offset: Expr = constant(ADDRESS_BITS, moves.modifier_number(decoded, "offset"))
     if has_offset:
         register = Source(32, places.address, 32 if has_index else 0)
-        offset = total(resize(register, ADDRESS_BITS), offset)
+        offset = moves.total(resize(register, ADDRESS_BITS), offset)
     scalar = resize(raw(decoded, places.scalar, 32), ADDRESS_BITS)
     return Element(Resource(places.resource, family), index, offset, scalar)

@@ -23,8 +23,11 @@ FORMATS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "fp8": 8, "bf8": 8, "bf6
 """Floating-point formats and their bits; `fp8` and `bf8` are E4M3 and E5M2 in the variant of the target."""
 
 
-class Expr(Struct, frozen=True, eq=False):
-    """Base of all expressions; `bits` is the width of the value."""
+class Expr(Struct, frozen=True, eq=False, gc=False):
+    """Base of all expressions; `bits` is the width of the value.
+
+    The collector need not look at nodes: immutable ones are made after what they hold, so that none is in a cycle.
+    """
 
     bits: int
 
@@ -201,7 +204,7 @@ class AccessKind(Enum):
     LOAD_TO_LDS = "load_to_lds"
 
 
-class Access(Struct, frozen=True, eq=False):
+class Access(Struct, frozen=True, eq=False, gc=False):
     """One memory access of a lane (scope LANE) or the wave (scope WAVE).
 
     `address` in bytes: 64 bits for global, flat and scalar, 32 for LDS and scratch (a lane's own offset).
@@ -225,7 +228,7 @@ class Access(Struct, frozen=True, eq=False):
     lds_address: Expr | None = None
 
 
-class Result(Struct, frozen=True, eq=False):
+class Result(Struct, frozen=True, eq=False, gc=False):
     """One thing that is written.
 
     `target` is "operand" (printed operand `index`, `bits of value` from bit `low` on; other bits keep), "mask" (this
@@ -271,7 +274,7 @@ class Control(Enum):
     HINT = "hint"
 
 
-class Meaning(Struct, frozen=True, eq=False):
+class Meaning(Struct, frozen=True, eq=False, gc=False):
     """All that an instruction does. Every expression is evaluated on the state before the instruction.
 
     `source` says where it comes from ("pseudocode RDNA3 V_ADD_F32", "written: MFMA", ...).

@@ -17,8 +17,11 @@ Left out by name: transposing loads of gfx12, whose lane order AMD's documents d
 
 from __future__ import annotations
 
+from functools import partial
+
 from asmevo.program.decode import DecodingContext
 from asmevo.program.instruction import Decoded
+from asmevo.semantics import moves
 from asmevo.semantics.atomics import Atomic, adds_exactly, atomic_named
 from asmevo.semantics.building import constant
 from asmevo.semantics.expression import (
@@ -40,18 +43,7 @@ from asmevo.semantics.expression import (
 )
 from asmevo.semantics.lds_direct import lds_base, load_to_lds, named_lds_address, placement_exactness
 from asmevo.semantics.memory_names import DWORD_BITS, LOADS, STORES, Width
-from asmevo.semantics.moves import (
-    ADDRESS_BITS,
-    DWORD,
-    Piece,
-    atomic_access,
-    d16_exactness,
-    load,
-    modifier_number,
-    store,
-    total,
-    unsupported,
-)
+from asmevo.semantics.moves import ADDRESS_BITS, DWORD, Piece
 from asmevo.semantics.operands import LANE, op, raw, resize
 
 _SPACES = {"flat": Space.FLAT, "global": Space.GLOBAL, "scratch": Space.SCRATCH}
@@ -60,6 +52,7 @@ _ADDTID = ("load_addtid_b32", "load_dword_addtid", "store_addtid_b32", "store_dw
 _BLOCK = ("load_block", "store_block")
 _BLOCK_DWORDS = 32
 _WHOLE = LOADS["dword"]
+_meaning = partial(moves.lane_meaning, "written: FLAT, GLOBAL, SCRATCH")
 
 
 def flat_memory(decoded: Decoded, context: DecodingContext) -> Meaning:
@@ -78,37 +71,31 @@ def flat_memory(decoded: Decoded, context: DecodingContext) -> Meaning:
         return _load(decoded, what, space, context)
     if action == "store" and what in STORES:
         pieces = [_piece(decoded, 0, 2, STORES[what].size, space)]
-        return _meaning((), store(1, STORES[what], pieces, space))
+        return _meaning((), moves.store(1, STORES[what], pieces, space))
     if action == "store" and what.startswith("async_from_lds_"):
         return _store_from_lds(decoded, STORES.get(what.removeprefix("async_from_lds_")), space)
     atomic = atomic_named(what) if action == "atomic" else None
     if atomic is not None:
         return _atomic(decoded, atomic, space, context)
-    return unsupported(decoded, "no written meaning")
-
-
-def _meaning(
-    results: tuple[Result, ...], accesses: tuple[Access, ...], exactness: Exactness = Exactness.EXACT
-) -> Meaning:
-    return Meaning(Scope.LANE, results, accesses, exactness=exactness, source="written: FLAT, GLOBAL, SCRATCH")
+    return moves.unsupported(decoded, "no written meaning")
 
 
 def _address(decoded: Decoded, vector: int, scalar: int, size: int, space: Space) -> Expr:
     """The lane's address from the operands at these places; the scalar one may be missing."""
     bits = DWORD_BITS if space is Space.SCRATCH else ADDRESS_BITS
-    offset = constant(bits, modifier_number(decoded, "offset"))
+    offset = constant(bits, moves.modifier_number(decoded, "offset"))
     register = decoded.operands[vector].registers
     if register is None:
         parts: Expr = constant(bits, 0)
     elif register.count > 1:
-        return total(Source(ADDRESS_BITS, vector), offset)
+        return moves.total(Source(ADDRESS_BITS, vector), offset)
     else:
         parts = resize(Source(DWORD_BITS, vector), bits)
     if decoded.modifier("scale_offset") is not None:
         parts = op("mul", bits, parts, constant(bits, size))
     if scalar < len(decoded.operands):
-        parts = total(raw(decoded, scalar, bits), parts)
-    return total(parts, offset)
+        parts = moves.total(raw(decoded, scalar, bits), parts)
+    return moves.total(parts, offset)
 
 
 def _piece(decoded: Decoded, vector: int, scalar: int, size: int, space: Space) -> Piece:
@@ -120,19 +107,19 @@ def _load(decoded: Decoded, what: str, space: Space, context: DecodingContext) -
         return _load_async(decoded, LOADS.get(what.removeprefix("async_to_lds_").replace("b8", "u8")), space)
     width = LOADS.get(what.removeprefix("lds_"))
     if width is None:
-        return unsupported(decoded, "no written meaning")
+        return moves.unsupported(decoded, "no written meaning")
     if "lds_dma" in decoded.flags:
         base = lds_base(decoded, width, context.target)
         pieces = [_piece(decoded, 0, 1, width.size, space)]
         accesses = load_to_lds(base, width, pieces, space, whole_dwords=True)
         return _meaning((), accesses, placement_exactness(width))
-    accesses, results = load(0, width, [_piece(decoded, 1, 2, width.size, space)], space)
-    return _meaning(results, accesses, d16_exactness(width, context.target))
+    accesses, results = moves.load(0, width, [_piece(decoded, 1, 2, width.size, space)], space)
+    return _meaning(results, accesses, moves.d16_exactness(width, context.target))
 
 
 def _load_async(decoded: Decoded, width: Width | None, space: Space) -> Meaning:
     if width is None:
-        return unsupported(decoded, "no written meaning")
+        return moves.unsupported(decoded, "no written meaning")
     pieces = [_piece(decoded, 1, 2, width.size, space)]
     return _meaning((), load_to_lds(named_lds_address(decoded), width, pieces, space, whole_dwords=False))
 
@@ -140,9 +127,9 @@ def _load_async(decoded: Decoded, width: Width | None, space: Space) -> Meaning:
 def _store_from_lds(decoded: Decoded, width: Width | None, space: Space) -> Meaning:
     """Two accesses: LDS is read, and what was read is stored. Operands: address, LDS address, SGPRs."""
     if width is None:
-        return unsupported(decoded, "no written meaning")
-    offset = constant(DWORD_BITS, modifier_number(decoded, "offset"))
-    inside = total(Source(DWORD_BITS, 1), offset)
+        return moves.unsupported(decoded, "no written meaning")
+    offset = constant(DWORD_BITS, moves.modifier_number(decoded, "offset"))
+    inside = moves.total(Source(DWORD_BITS, 1), offset)
     piece = _piece(decoded, 0, 2, width.size, space)
     taken = Access(AccessKind.LOAD, Space.LDS, inside, width.size)
     put = Access(AccessKind.STORE, space, piece.address, width.size, value=Loaded(width.bits, 0))
@@ -155,7 +142,7 @@ def _atomic(decoded: Decoded, atomic: Atomic, space: Space, context: DecodingCon
     piece = _piece(decoded, vector, vector + 2, atomic.size, space)
     data = Source(atomic.bits, vector + 1)
     second = Source(atomic.bits, vector + 1, atomic.bits) if atomic.operands == 2 else data
-    access, old = atomic_access(atomic, piece, space, data, second)
+    access, old = moves.atomic_access(atomic, piece, space, data, second)
     results = (Result("operand", old),) if returns else ()
     exact = adds_exactly(atomic, context.target.family.value)
     return _meaning(results, (access,), Exactness.EXACT if exact else Exactness.APPROXIMATE)
@@ -163,11 +150,11 @@ def _atomic(decoded: Decoded, atomic: Atomic, space: Space, context: DecodingCon
 
 def _by_lane_number(decoded: Decoded, rest: str, space: Space) -> Meaning:
     place = op("shl", ADDRESS_BITS, resize(LANE, ADDRESS_BITS), constant(DWORD_BITS, 2))
-    offset = constant(ADDRESS_BITS, modifier_number(decoded, "offset"))
-    piece = Piece(0, DWORD, total(raw(decoded, 1, ADDRESS_BITS), offset, place))
+    offset = constant(ADDRESS_BITS, moves.modifier_number(decoded, "offset"))
+    piece = Piece(0, DWORD, moves.total(raw(decoded, 1, ADDRESS_BITS), offset, place))
     if rest.startswith("store"):
-        return _meaning((), store(0, _WHOLE, [piece], space))
-    accesses, results = load(0, _WHOLE, [piece], space)
+        return _meaning((), moves.store(0, _WHOLE, [piece], space))
+    accesses, results = moves.load(0, _WHOLE, [piece], space)
     return _meaning(results, accesses)
 
 
@@ -176,13 +163,13 @@ def _block(decoded: Decoded, rest: str, space: Space) -> Meaning:
     address = _address(decoded, 1 if loads else 0, 2, DWORD, space)
     wanted = tuple(Slice(1, Implicit(DWORD_BITS, "m0"), bit) for bit in range(_BLOCK_DWORDS))
     pieces = [
-        Piece(DWORD * place, DWORD, total(address, constant(address.bits, DWORD * place)), bit)
+        Piece(DWORD * place, DWORD, moves.total(address, constant(address.bits, DWORD * place)), bit)
         for place, bit in enumerate(wanted)
     ]
     width = Width(DWORD * _BLOCK_DWORDS)
     if not loads:
-        return _meaning((), store(1, width, pieces, space))
-    accesses, _ = load(0, width, pieces, space)
+        return _meaning((), moves.store(1, width, pieces, space))
+    accesses, _ = moves.load(0, width, pieces, space)
     parts = tuple(
         Select(DWORD_BITS, bit, Loaded(DWORD_BITS, place), Source(DWORD_BITS, 0, DWORD_BITS * place))
         for place, bit in enumerate(wanted)

@@ -26,6 +26,7 @@ from asmevo.semantics.expression import (
     Select,
     Source,
 )
+from asmevo.semantics.naming import stem
 from asmevo.semantics.operands import (
     LANE,
     bit_list,
@@ -37,13 +38,6 @@ from asmevo.semantics.operands import (
     source,
     table_entry,
 )
-
-_SUFFIX = re.compile(r"_(e32|e64)$")
-
-
-def stem(mnemonic: str) -> str:
-    """A mnemonic without its encoding's suffix."""
-    return _SUFFIX.sub("", mnemonic)
 
 
 def _is_vector(decoded: Decoded, index: int) -> bool:

@@ -29,9 +29,11 @@ asynchronous barriers. Lane permutations (`ds_permute` and so on) touch no memor
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from asmevo.program.decode import DecodingContext
 from asmevo.program.instruction import Decoded
+from asmevo.semantics import moves
 from asmevo.semantics.atomics import Atomic, atomic_named
 from asmevo.semantics.building import constant
 from asmevo.semantics.expression import (
@@ -53,17 +55,7 @@ from asmevo.semantics.expression import (
     Space,
 )
 from asmevo.semantics.memory_names import DWORD_BITS, LOADS, STORES, Width
-from asmevo.semantics.moves import (
-    DWORD,
-    Piece,
-    atomic_access,
-    d16_exactness,
-    load,
-    modifier_number,
-    store,
-    total,
-    unsupported,
-)
+from asmevo.semantics.moves import DWORD, Piece
 from asmevo.semantics.operands import LANE, lane_and, op, resize
 
 LANE_PERMUTATIONS = ("ds_permute_b32", "ds_bpermute_b32", "ds_bpermute_fi_b32", "ds_swizzle_b32")
@@ -89,6 +81,7 @@ _FAR = 64
 _CONDITIONAL_EXCHANGE_ADDRESS = 0xFFF8
 _GROUP = 16
 _SOURCE = "written: DS"
+_meaning = partial(moves.lane_meaning, _SOURCE)
 
 
 def lds_memory(decoded: Decoded, context: DecodingContext) -> Meaning | None:
@@ -96,7 +89,7 @@ def lds_memory(decoded: Decoded, context: DecodingContext) -> Meaning | None:
     if decoded.mnemonic in LANE_PERMUTATIONS:
         return None
     if decoded.modifier("gds") is not None:
-        return unsupported(decoded, "there is no GDS here")
+        return moves.unsupported(decoded, "there is no GDS here")
     rest = decoded.mnemonic.removeprefix("ds_")
     if rest == "nop":
         return Meaning(Scope.LANE, control=Control.HINT, source=_SOURCE)
@@ -114,12 +107,6 @@ def lds_memory(decoded: Decoded, context: DecodingContext) -> Meaning | None:
     return _one(decoded, rest, context)
 
 
-def _meaning(
-    results: tuple[Result, ...], accesses: tuple[Access, ...], exactness: Exactness = Exactness.EXACT
-) -> Meaning:
-    return Meaning(Scope.LANE, results, accesses, exactness=exactness, source=_SOURCE)
-
-
 def _piece(address: Expr, size: int, context: DecodingContext) -> Piece:
     if context.target.family.value != "gfx8":
         return Piece(0, size, address)
@@ -129,36 +116,37 @@ def _piece(address: Expr, size: int, context: DecodingContext) -> Piece:
 
 
 def _at(decoded: Decoded, index: int, offset: int) -> Expr:
-    return total(Source(DWORD_BITS, index), constant(DWORD_BITS, offset))
+    return moves.total(Source(DWORD_BITS, index), constant(DWORD_BITS, offset))
 
 
 def _one(decoded: Decoded, rest: str, context: DecodingContext) -> Meaning:
     action, _, what = rest.partition("_")
-    offset = modifier_number(decoded, "offset")
+    offset = moves.modifier_number(decoded, "offset")
     if action in ("read", "load") and what in LOADS:
         width = LOADS[what]
         pieces = [_piece(_at(decoded, 1, offset), width.size, context)]
-        accesses, results = load(0, width, pieces, Space.LDS)
-        return _meaning(results, accesses, d16_exactness(width, context.target))
+        accesses, results = moves.load(0, width, pieces, Space.LDS)
+        return _meaning(results, accesses, moves.d16_exactness(width, context.target))
     if action in ("write", "store") and what in STORES:
         width = STORES[what]
-        return _meaning((), store(1, width, [_piece(_at(decoded, 0, offset), width.size, context)], Space.LDS))
+        pieces = [_piece(_at(decoded, 0, offset), width.size, context)]
+        return _meaning((), moves.store(1, width, pieces, Space.LDS))
     atomic = atomic_named(rest.replace("_rtn", ""))
     if atomic is None:
-        return unsupported(decoded, "no written meaning")
+        return moves.unsupported(decoded, "no written meaning")
     return _atomic(decoded, atomic, context)
 
 
 def _atomic(decoded: Decoded, atomic: Atomic, context: DecodingContext) -> Meaning:
     returns = decoded.info.defs == 1
     first = 1 if returns else 0
-    piece = _piece(_at(decoded, first, modifier_number(decoded, "offset")), atomic.size, context)
+    piece = _piece(_at(decoded, first, moves.modifier_number(decoded, "offset")), atomic.size, context)
     data = second = Source(atomic.bits, first + 1)
     if atomic.operands == 2:
         second = Source(atomic.bits, first + 2)
         if decoded.mnemonic.startswith("ds_cmpst_"):
             data, second = second, data
-    access, old = atomic_access(atomic, piece, Space.LDS, data, second)
+    access, old = moves.atomic_access(atomic, piece, Space.LDS, data, second)
     return _meaning((Result("operand", old),) if returns else (), (access,))
 
 
@@ -168,10 +156,11 @@ def _two(decoded: Decoded, name: re.Match[str], context: DecodingContext) -> Mea
     action = name["action"]
     address = 0 if action in ("write", "store") else 1
     pieces = [
-        _piece(_at(decoded, address, modifier_number(decoded, f"offset{n}") * unit), size, context) for n in (0, 1)
+        _piece(_at(decoded, address, moves.modifier_number(decoded, f"offset{n}") * unit), size, context)
+        for n in (0, 1)
     ]
     if action in ("read", "load"):
-        accesses, results = load(0, Width(2 * size), pieces, Space.LDS)
+        accesses, results = moves.load(0, Width(2 * size), pieces, Space.LDS)
         return _meaning(results, accesses)
     if action in ("write", "store"):
         return _meaning((), tuple(_stored(piece, 1 + n) for n, piece in enumerate(pieces)))
@@ -180,7 +169,7 @@ def _two(decoded: Decoded, name: re.Match[str], context: DecodingContext) -> Mea
 
 def _stored(piece: Piece, index: int) -> Access:
     """A store of the whole of printed operand `index`."""
-    return store(index, Width(piece.size), [piece], Space.LDS)[0]
+    return moves.store(index, Width(piece.size), [piece], Space.LDS)[0]
 
 
 def _exchange(pieces: list[Piece]) -> Meaning:
@@ -189,7 +178,7 @@ def _exchange(pieces: list[Piece]) -> Meaning:
     accesses, values = [], []
     for place, piece in enumerate(pieces):
         data = Source(piece.bits, 2 + place)
-        access, old = atomic_access(atomic, piece, Space.LDS, data, data, place)
+        access, old = moves.atomic_access(atomic, piece, Space.LDS, data, data, place)
         accesses.append(access)
         values.append(old)
     whole = Concat(2 * pieces[0].bits, tuple(values))
@@ -198,14 +187,14 @@ def _exchange(pieces: list[Piece]) -> Meaning:
 
 def _conditional_exchange(decoded: Decoded) -> Meaning:
     """Two dwords, each written with 31 bits of its data where bit 31 of the data is set."""
-    offset = modifier_number(decoded, "offset")
+    offset = moves.modifier_number(decoded, "offset")
     start = op("and", DWORD_BITS, _at(decoded, 1, offset), constant(DWORD_BITS, _CONDITIONAL_EXCHANGE_ADDRESS))
     accesses, values = [], []
     for place in (0, 1):
         old, data = Loaded(DWORD_BITS, place), Source(DWORD_BITS, 2, DWORD_BITS * place)
         number = resize(Slice(31, data, 0), DWORD_BITS)
         new = Select(DWORD_BITS, Slice(1, data, 31), number, old)
-        address = total(start, constant(DWORD_BITS, DWORD * place))
+        address = moves.total(start, constant(DWORD_BITS, DWORD * place))
         accesses.append(Access(AccessKind.ATOMIC, Space.LDS, address, DWORD, value=data, atomic=new))
         values.append(old)
     return _meaning((Result("operand", Concat(2 * DWORD_BITS, tuple(values))),), tuple(accesses))
@@ -214,11 +203,11 @@ def _conditional_exchange(decoded: Decoded) -> Meaning:
 def _by_lane_number(decoded: Decoded, loads: bool) -> Meaning:
     start = resize(Slice(16, Implicit(DWORD_BITS, "m0"), 0), DWORD_BITS)
     lane = op("shl", DWORD_BITS, LANE, constant(DWORD_BITS, 2))
-    offset = constant(DWORD_BITS, modifier_number(decoded, "offset"))
-    pieces = [Piece(0, DWORD, total(start, offset, lane))]
+    offset = constant(DWORD_BITS, moves.modifier_number(decoded, "offset"))
+    pieces = [Piece(0, DWORD, moves.total(start, offset, lane))]
     if not loads:
-        return _meaning((), store(0, STORES["b32"], pieces, Space.LDS))
-    accesses, results = load(0, LOADS["b32"], pieces, Space.LDS)
+        return _meaning((), moves.store(0, STORES["b32"], pieces, Space.LDS))
+    accesses, results = moves.load(0, LOADS["b32"], pieces, Space.LDS)
     return _meaning(results, accesses)
 
 
@@ -227,7 +216,7 @@ def _count(decoded: Decoded, change: str, context: DecodingContext) -> Meaning:
     base = resize(Slice(16, Implicit(DWORD_BITS, "m0"), 0), DWORD_BITS)
     if context.target.family.value in ("gfx12", "gfx1250"):
         base = constant(DWORD_BITS, 0)
-    address = total(base, constant(DWORD_BITS, modifier_number(decoded, "offset")))
+    address = moves.total(base, constant(DWORD_BITS, moves.modifier_number(decoded, "offset")))
     lowest = resize(op("cttz", context.wave_size, enabled), DWORD_BITS)
     lanes = resize(op("popcount", context.wave_size, enabled), DWORD_BITS)
     old = Loaded(DWORD_BITS, 0)
@@ -259,11 +248,11 @@ def _transposed(decoded: Decoded, bits: int, elements: int) -> Meaning:
     first_byte = op("lshr", DWORD_BITS, first_bit, constant(DWORD_BITS, 3))
     if size * 8 > bits:
         first_byte = op("umin", DWORD_BITS, first_byte, constant(DWORD_BITS, data_bytes - size))
-    offset = constant(DWORD_BITS, modifier_number(decoded, "offset"))
+    offset = constant(DWORD_BITS, moves.modifier_number(decoded, "offset"))
     accesses, values = [], []
     for place in range(elements):
-        lane = total(first_lane, constant(DWORD_BITS, place * (_GROUP // elements)), lane_in_row)
-        address = total(OtherLane(DWORD_BITS, 1, 0, lane), offset, first_byte)
+        lane = moves.total(first_lane, constant(DWORD_BITS, place * (_GROUP // elements)), lane_in_row)
+        address = moves.total(OtherLane(DWORD_BITS, 1, 0, lane), offset, first_byte)
         accesses.append(Access(AccessKind.LOAD, Space.LDS, address, size))
         values.append(_cut(Loaded(8 * size, place), bits, first_bit, first_byte))
     whole = Concat(elements * bits, tuple(values))

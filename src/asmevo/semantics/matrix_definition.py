@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from asmevo.semantics.destinations import saturated
 from asmevo.semantics.expression import (
     FORMATS,
     Concat,
@@ -23,7 +24,6 @@ from asmevo.semantics.expression import (
 )
 from asmevo.semantics.float_mode import FloatMode
 from asmevo.semantics.matrix_layout import kind_bits
-from asmevo.semantics.operands import saturated
 from asmevo.semantics.softfloat import arithmetic, comparison, conversion
 
 

@@ -21,7 +21,7 @@ from asmevo.program.decode import DecodingContext
 from asmevo.program.instruction import Decoded, Operand
 from asmevo.program.syntax import Statement, parse_statements
 from asmevo.semantics import building as build
-from asmevo.semantics import interpreting, naming, operands, parsing
+from asmevo.semantics import destinations, interpreting, naming, operands, parsing
 from asmevo.semantics import syntax as s
 from asmevo.semantics.expression import (
     Concat,
@@ -258,7 +258,7 @@ def _cell_results(decoded: Decoded, index: int, cell: Cell) -> Iterator[Result]:
         if _is_scalar(decoded):
             yield Result("operand", build.extended(value.expr, max(bits, 32), False), index)
         else:
-            yield operands.finish(decoded, index, value.expr, value.format)
+            yield destinations.finish(decoded, index, value.expr, value.format)
         return
     for low, width in runs(cell.assigned):
         yield Result("operand", build.part(value.expr, low, width), index, low)
@@ -266,11 +266,11 @@ def _cell_results(decoded: Decoded, index: int, cell: Cell) -> Iterator[Result]:
 
 def _mask_result(decoded: Decoded, name: str, bit: Expr) -> Result:
     if name == "EXEC":
-        return Result("exec_bit", operands.allowed_bit(decoded, bit))
+        return Result("exec_bit", destinations.allowed_bit(decoded, bit))
     index = 0 if name == "D0" else 1
     if index < decoded.info.defs:
-        return operands.finish(decoded, index, bit)
-    return Result("vcc_bit", operands.allowed_bit(decoded, bit))
+        return destinations.finish(decoded, index, bit)
+    return Result("vcc_bit", destinations.allowed_bit(decoded, bit))
 
 
 def _exactness(results: tuple[Result, ...]) -> Exactness:

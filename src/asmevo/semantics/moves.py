@@ -43,6 +43,16 @@ def unsupported(decoded: Decoded, reason: str) -> Meaning:
     return Meaning(Scope.WAVE, exactness=Exactness.UNSUPPORTED, source=f"{decoded.mnemonic}: {reason}")
 
 
+def lane_meaning(
+    source: str,
+    results: tuple[Result, ...],
+    accesses: tuple[Access, ...],
+    exactness: Exactness = Exactness.EXACT,
+) -> Meaning:
+    """The meaning of a move that each lane makes for itself; `source` says where it is written."""
+    return Meaning(Scope.LANE, results, accesses, exactness=exactness, source=source)
+
+
 def total(*parts: Expr) -> Expr:
     """The sum of values of one width; constant zeros cost nothing."""
     kept = [part for part in parts if getattr(part, "value", None) != 0]

@@ -23,6 +23,7 @@ from msgspec import Struct
 from asmevo.program.decode import DecodingContext
 from asmevo.program.instruction import Decoded
 from asmevo.semantics.constants import UnsupportedOperandError, constant_value
+from asmevo.semantics.destinations import finish, place, result_is_signed, saturated, shaped
 from asmevo.semantics.expression import (
     FORMATS,
     Concat,
@@ -37,33 +38,22 @@ from asmevo.semantics.expression import (
     Slice,
     Source,
 )
+from asmevo.semantics.naming import stem
 from asmevo.semantics.operands import (
     bit_list,
-    finish,
     lane_writes,
     modified,
     op,
     packed_source,
-    place,
     raw,
     resize,
-    result_is_signed,
-    saturated,
-    shaped,
     source,
     source_position,
 )
 
-_SUFFIX = re.compile(r"_(e32|e64|dpp|sdwa|e64_dpp)$")
-
-
-def _stem(mnemonic: str) -> str:
-    """The operation: a mnemonic without its encoding's suffix, or the half of a dual instruction that it is."""
-    return _SUFFIX.sub("", mnemonic).replace("v_dual_", "v_")
-
 
 def _lane_meaning(decoded: Decoded, *results: Result, exactness: Exactness = Exactness.EXACT) -> Meaning:
-    return Meaning(Scope.LANE, results, exactness=exactness, source=f"written: {_stem(decoded.mnemonic)}")
+    return Meaning(Scope.LANE, results, exactness=exactness, source=f"written: {stem(decoded.mnemonic)}")
 
 
 # --- packed math --------------------------------------------------------------------------------------------
@@ -147,7 +137,7 @@ _PACKED = _packed_table()
 
 
 def _packed(decoded: Decoded) -> Meaning:
-    rule = _PACKED[_stem(decoded.mnemonic)]
+    rule = _PACKED[stem(decoded.mnemonic)]
     first = decoded.info.defs
     halves = []
     for half in (0, 1):
@@ -212,7 +202,7 @@ _MIXED = re.compile(r"^v_(?P<kind>fma|mad)_mix(?P<half>lo|hi)?_(?P<first>f32|f16
 
 def _mixed(decoded: Decoded) -> Meaning:
     """fma(a, b, c), for the `mad` forms rounded twice, in f32, and for lo and hi rounded once more to a half."""
-    found = _MIXED.match(_stem(decoded.mnemonic))
+    found = _MIXED.match(stem(decoded.mnemonic))
     assert found is not None
     half_format = "bf16" if "bf16" in decoded.mnemonic else "f16"
     values = tuple(_mixed_source(decoded, index, half_format) for index in (1, 2, 3))
@@ -245,7 +235,7 @@ def _element_bits(kind: str) -> int:
 
 
 def _dot(decoded: Decoded) -> Meaning:
-    found = _DOT.match(_stem(decoded.mnemonic))
+    found = _DOT.match(stem(decoded.mnemonic))
     assert found is not None
     own_accumulator = found["own"] is not None
     build = _float_dot if found["result"] in FORMATS else _integer_dot
@@ -319,7 +309,7 @@ def _byte_place(decoded: Decoded) -> int:
 
 
 def _from_bytes(decoded: Decoded) -> Meaning:
-    found = _CVT_FROM_BYTE.match(_stem(decoded.mnemonic))
+    found = _CVT_FROM_BYTE.match(stem(decoded.mnemonic))
     assert found is not None
     kind, result = found["kind"], found["result"]
     width = FORMATS[result]
@@ -344,7 +334,7 @@ def _selected_pair(decoded: Decoded) -> Expr:
 
 def _to_pair(decoded: Decoded) -> Meaning:
     """Two values rounded to one pair: 32 bits for halves, and for 8-bit floats the half that op_sel chooses."""
-    found = _CVT_TO_PAIR.match(_stem(decoded.mnemonic))
+    found = _CVT_TO_PAIR.match(stem(decoded.mnemonic))
     assert found is not None
     kind, origin = found["kind"], found["source"]
     bits, width = FORMATS[kind], FORMATS[origin]
@@ -363,7 +353,7 @@ def _stochastic(decoded: Decoded) -> Meaning:
 
     8-bit results go to the byte that op_sel[2:3] names, 16-bit ones to the half of op_sel[3]; the rest keeps.
     """
-    found = _CVT_STOCHASTIC.match(_stem(decoded.mnemonic))
+    found = _CVT_STOCHASTIC.match(stem(decoded.mnemonic))
     assert found is not None
     kind, origin = found["kind"], found["source"]
     bits, width = FORMATS[kind], FORMATS[origin]
@@ -395,7 +385,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[Decoded], Meaning]], ...] = (
 
 
 def _builder(decoded: Decoded) -> Callable[[Decoded], Meaning] | None:
-    name = _stem(decoded.mnemonic)
+    name = stem(decoded.mnemonic)
     return next((build for pattern, build in _PATTERNS if pattern.match(name)), None)
 
 

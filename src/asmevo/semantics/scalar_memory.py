@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from asmevo.program.decode import DecodingContext
 from asmevo.program.instruction import Decoded
+from asmevo.semantics import moves
 from asmevo.semantics.atomics import Atomic, atomic_named
 from asmevo.semantics.buffer_resource import scalar_size
 from asmevo.semantics.building import constant
@@ -37,17 +38,7 @@ from asmevo.semantics.expression import (
     Space,
 )
 from asmevo.semantics.memory_names import SCALAR_LOADS, Width
-from asmevo.semantics.moves import (
-    ADDRESS_BITS,
-    DWORD,
-    Piece,
-    atomic_access,
-    load,
-    modifier_number,
-    store,
-    total,
-    unsupported,
-)
+from asmevo.semantics.moves import ADDRESS_BITS, DWORD, Piece
 from asmevo.semantics.operands import op, raw, resize
 
 _HINTS = ("s_dcache_", "s_gl1_inv", "s_prefetch_", "s_buffer_prefetch_", "s_atc_probe")
@@ -72,23 +63,23 @@ def scalar_memory(decoded: Decoded, context: DecodingContext) -> Meaning:
     atomic = atomic_named(rest) if action == "atomic" else None
     if atomic is not None:
         return _atomic(decoded, atomic, buffer, context)
-    return unsupported(decoded, "no written meaning")
+    return moves.unsupported(decoded, "no written meaning")
 
 
 def _load(decoded: Decoded, width: Width, buffer: bool, context: DecodingContext) -> Meaning:
-    accesses, results = load(0, width, _pieces(decoded, width.size, buffer, context), Space.SCALAR)
+    accesses, results = moves.load(0, width, _pieces(decoded, width.size, buffer, context), Space.SCALAR)
     return _meaning(accesses, results)
 
 
 def _store(decoded: Decoded, width: Width, buffer: bool, context: DecodingContext) -> Meaning:
     pieces = _pieces(decoded, width.size, buffer, context)
-    return _meaning(store(0, width, pieces, Space.SCALAR), ())
+    return _meaning(moves.store(0, width, pieces, Space.SCALAR), ())
 
 
 def _atomic(decoded: Decoded, atomic: Atomic, buffer: bool, context: DecodingContext) -> Meaning:
     (piece,) = _pieces(decoded, atomic.size, buffer, context, split=False)
     data, second = Source(atomic.bits, 0), Source(atomic.bits, 0, atomic.bits if atomic.operands == 2 else 0)
-    access, old = atomic_access(atomic, piece, Space.SCALAR, data, second)
+    access, old = moves.atomic_access(atomic, piece, Space.SCALAR, data, second)
     results = (Result("operand", old),) if decoded.modifier("glc") is not None else ()
     return _meaning((access,), results)
 
@@ -100,28 +91,28 @@ def _meaning(accesses: tuple[Access, ...], results: tuple[Result, ...]) -> Meani
 def _pieces(decoded: Decoded, size: int, buffer: bool, context: DecodingContext, split: bool = True) -> list[Piece]:
     offset = _offset(decoded, size)
     if not buffer:
-        return [Piece(0, size, _aligned(total(Source(ADDRESS_BITS, 1), offset), size))]
+        return [Piece(0, size, _aligned(moves.total(Source(ADDRESS_BITS, 1), offset), size))]
     base = resize(Slice(_BASE_BITS, Source(ADDRESS_BITS, 1), 0), ADDRESS_BITS)
     limit = scalar_size(1, context.target.family.value)
     starts = range(0, size, DWORD) if split and size > DWORD else (0,)
     pieces = []
     for start in starts:
-        place = total(offset, constant(ADDRESS_BITS, start))
-        address = _aligned(total(base, place), size)
+        place = moves.total(offset, constant(ADDRESS_BITS, start))
+        address = _aligned(moves.total(base, place), size)
         pieces.append(Piece(start, size // len(starts), address, op("ult", 1, place, limit)))
     return pieces
 
 
 def _offset(decoded: Decoded, size: int) -> Expr:
     """Immediate and SGPR offset together; 64 bits."""
-    immediate = constant(ADDRESS_BITS, modifier_number(decoded, "offset"))
+    immediate = constant(ADDRESS_BITS, moves.modifier_number(decoded, "offset"))
     operand = decoded.operands[2]
     if operand.registers is None:
-        return total(raw(decoded, 2, ADDRESS_BITS), immediate)
+        return moves.total(raw(decoded, 2, ADDRESS_BITS), immediate)
     register = resize(Source(32, 2), ADDRESS_BITS)
     if decoded.modifier("scale_offset") is not None:
         register = op("mul", ADDRESS_BITS, register, constant(ADDRESS_BITS, size))
-    return total(register, immediate)
+    return moves.total(register, immediate)
 
 
 def _aligned(address: Expr, size: int) -> Expr:

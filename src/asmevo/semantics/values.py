@@ -27,7 +27,7 @@ class MeaninglessError(ValueError):
     """A pseudocode text (or a use of it) that cannot be expressed; the message says what stood in the way."""
 
 
-class Value(Struct, frozen=True, eq=False):
+class Value(Struct, frozen=True, eq=False, gc=False):
     """An expression with what its bits stand for.
 
     `kind` is "u", "i", "b" (plain bits) or "f" with `format`. `origin` is the narrower float that a `64'F`

@@ -2,10 +2,10 @@
 
 On targets with two clocks the operands of a queued vector instruction are gathered in order, some cycles
 before it executes, from VGPR banks (register number modulo the number of banks) with a few read ports each. The
-write of an earlier result takes a port too, unless the next result goes to the same register. An instruction whose reads find no free port waits, and everything
-behind it. The first two source positions each have a cache of one register in front of every bank: the register that
-was read there last needs no port, unless that was so lately that it is not there yet. An instruction is gathered at
-most a few instructions ahead of the one that executes.
+write of an earlier result takes a port too, unless the result before it went to the same register. An instruction
+whose reads find no free port waits, and everything behind it. The first two source positions each have a cache of one
+register in front of every bank: the register that was read there last needs no port, unless that was so lately that it
+is not there yet. An instruction is gathered at most a few instructions ahead of the one that executes.
 
 The shape and the numbers (facts of the target) were fitted to a v_fmac loop on gfx1100 and gfx1200 and tested on
 gfx1201. It is not yet the whole mechanism: about half of the execute times of that loop come out exactly, most of
@@ -95,8 +95,8 @@ class RegisterFile:
         self._written = -1
 
     def gather(self, wave: int, operands: Operands, results: Results, possible: int, earliest: int) -> int:
-        """An instruction that may read from cycle `possible` on takes ports for its registers; it executes at `earliest`
-        or later.
+        """An instruction that may read from cycle `possible` on and executes at `earliest` or later takes ports for
+        its registers.
 
         Returns the cycle in which it executes.
         """

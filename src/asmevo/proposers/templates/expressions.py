@@ -50,13 +50,15 @@ def _signed(value: int) -> int:
     return value - (1 << 32) if value >> 31 & 1 else value
 
 
-_FUNCTIONS: dict[str, Callable[[int], int]] = {
+_FUNCTIONS: dict[str, Callable[..., int]] = {
     "log2": _log2,
     "signed": _signed,
     "power_of_two": lambda value: value > 0 and not value & (value - 1),
     "ones": lambda count: (1 << count) - 1,  # so many ones, from the lowest bit on
     "inline": lambda value: -16 <= _signed(value) <= 64,  # an integer that the encoding holds
+    "min": min,
 }
+_ARGUMENTS = {name: 2 if name == "min" else 1 for name in _FUNCTIONS}
 # Questions about registers, which the matcher answers: aligned(x, k) is "x is certainly a multiple of k", and
 # fits(x, k) "x is certainly below 2**k".
 ASKED = frozenset({"aligned", "fits"})
@@ -129,8 +131,9 @@ def _checked(node: ast.expr, text: str) -> Iterator[str]:
         case ast.Compare() if all(type(each) in _COMPARE for each in node.ops):
             for part in (node.left, *node.comparators):
                 yield from _checked(part, text)
-        case ast.Call(func=ast.Name(id=name), args=[one], keywords=[]) if name in _FUNCTIONS:
-            yield from _checked(one, text)
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if len(arguments) == _ARGUMENTS.get(name):
+            for part in arguments:
+                yield from _checked(part, text)
         case ast.Call(func=ast.Name(id=name), args=[ast.Name() as asked, ast.Constant(value=int())], keywords=[]) if (
             name in ASKED
         ):
@@ -162,10 +165,10 @@ def _value(node: Any, numbers: Mapping[str, int], ask: Ask) -> int:
     name = node.func.id
     if name in ASKED:
         return int(ask(name, node.args[0].id, node.args[1].value))
-    argument = _value(node.args[0], numbers, ask)
-    if name == "ones" and not 0 <= argument <= _MOST_BITS:
+    arguments = [_value(part, numbers, ask) for part in node.args]
+    if name == "ones" and not 0 <= arguments[0] <= _MOST_BITS:
         raise NoValueError
-    return int(_FUNCTIONS[name](argument))
+    return int(_FUNCTIONS[name](*arguments))
 
 
 def _bounded(op: ast.operator, left: int, right: int) -> int:

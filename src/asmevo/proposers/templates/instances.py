@@ -289,7 +289,7 @@ def _application(template: CompiledTemplate, index: BlockIndex, first: int) -> A
     """The replacement where the instance has the pattern."""
     places = set(range(first, first + len(template.before)))
     found = (applied(match, index) for match in find_matches(template, index) if set(match.places) == places)
-    return next(found, None)
+    return next((each for each in found if each is not None), None)
 
 
 def _written(code: Iterable[Decoded]) -> int:

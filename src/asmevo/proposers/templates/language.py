@@ -10,7 +10,8 @@ computed (`expressions`). `$name` is any source; in front of the `$` stands what
     v$x     a vector register       s$x     a scalar one (not vcc)    a$x   an accumulation register
     v2$x    so many of them         n$x     a number                  m$x   one bit a lane: scalar registers or vcc
 
-`v$x.0`, `v$x.1` are neighbours in `v2$x`, `v2$x.2` is the upper half of `v4$x`. A minus in front is the sign that the
+`v$x.0`, `v$x.1` are neighbours in `v2$x`, `v2$x.2` is the upper half of `v4$x`; `v$x.l` and `v$x.h` are 16 bits of a
+register, as gfx11 and later name them. A minus in front is the sign that the
 operand itself carries. Behind the operands stand modifiers; one with a number may be left out where it is 0, and `...`
 is whatever else stands there, the same in all instructions with `...`. `vcc`, `exec` and `{wave}` mean what the wave
 size makes of them.
@@ -29,7 +30,7 @@ from asmevo.proposers.templates.expressions import Expression, ExpressionError, 
 
 REST = "..."
 _MNEMONIC = re.compile(r"[a-z][a-z0-9_]*")
-_VARIABLE = re.compile(r"(?P<minus>-?)(?P<kind>[vsanm]?)(?P<width>\d*)\$(?P<name>[a-z][a-z0-9_]*)(?:\.(?P<index>\d))?")
+_VARIABLE = re.compile(r"(?P<minus>-?)(?P<kind>[vsanm]?)(?P<width>\d*)\$(?P<name>[a-z][a-z0-9_]*)(?:\.(?:(?P<index>\d)|(?P<half>[lh])))?")
 _WORD = re.compile(r"-?[A-Za-z0-9_.\[\]:,]+")
 _MODIFIER = re.compile(r"(?P<name>[a-z][a-z0-9_]*)(?::(?P<value>.+))?")
 _WIDEST = 32  # registers of one operand
@@ -45,13 +46,14 @@ class Slot(Struct, frozen=True):
     """One operand: a variable (`name`), a word (`text`) or a computed number (`expression`).
 
     `kind` is one of v s a n m or nothing, `width` counts 32-bit registers, `index` is where they begin in a variable
-    that has more.
+    that has more, `half` is l or h for 16 bits of a register.
     """
 
     kind: str = _ANY
     width: int = 1
     name: str = ""
     index: int | None = None
+    half: str = ""
     negated: bool = False
     text: str = ""
     expression: Expression | None = None
@@ -177,7 +179,10 @@ def _slot(part: str, text: str) -> Slot:
         raise PatternError(f"`{part}` in `{text}` has no such width")
     if found["kind"] == _ANY and (found["width"] or index is not None):
         raise PatternError(f"`{part}` in `{text}` needs v, s or a in front of its width or index")
-    return Slot(found["kind"], width, found["name"], index, bool(found["minus"]))
+    half = found["half"] or ""
+    if half and (found["kind"] != "v" or width != 1):
+        raise PatternError(f"`{part}` in `{text}`: only one vector register has halves")
+    return Slot(found["kind"], width, found["name"], index, half, bool(found["minus"]))
 
 
 def _modifier(word: str, text: str) -> ModifierSlot:

@@ -68,7 +68,10 @@ class CompiledLine(Struct, frozen=True, eq=False):
 
 
 class CompiledTemplate(Struct, frozen=True, eq=False, dict=True):
-    """A template for one context. `instead` is (what was read, what is read)."""
+    """A template for one context. `instead` is (what was read, what is read).
+
+    `stands` are the lines of `before` whose places the lines of `after` get; none if they stand in one place.
+    """
 
     template: Template
     context: DecodingContext
@@ -76,6 +79,7 @@ class CompiledTemplate(Struct, frozen=True, eq=False, dict=True):
     after: tuple[CompiledLine, ...]
     variables: dict[str, Slot]
     instead: tuple[Slot, Slot] | None
+    stands: tuple[int, ...] = ()
 
     @cached_property
     def lost(self) -> int:
@@ -127,7 +131,7 @@ def compiled(template: Template, context: DecodingContext) -> CompiledTemplate |
     entry = template.entry
     if entry.families and family not in entry.families:
         return None
-    before, after = parsed(entry.replaces, context.wave_size), parsed(entry.by, context.wave_size)
+    before, after = parsed(entry.replaces, context.wave_size), parsed(entry.new_lines, context.wave_size)
     old, new = _compiled_lines(before, family), _compiled_lines(after, family)
     if old is None or new is None:
         return None
@@ -135,7 +139,7 @@ def compiled(template: Template, context: DecodingContext) -> CompiledTemplate |
     for was, now in entry.instead.items():
         first, second = parse_line(f"v_nop {was}, {now}", context.wave_size).operands
         instead = (first, second)
-    return CompiledTemplate(template, context, old, new, variables((*before, *after)), instead)
+    return CompiledTemplate(template, context, old, new, variables((*before, *after)), instead, entry.stands)
 
 
 def _compiled_lines(lines: tuple[Line, ...], family: str) -> tuple[CompiledLine, ...] | None:

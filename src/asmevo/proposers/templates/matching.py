@@ -23,7 +23,7 @@ from asmevo.semantics.constants import constant_value
 from asmevo.semantics.operands import UnsupportedOperandError
 
 _WINDOW = 96  # instructions between lines that no register ties together
-_MOST_MATCHES = 256  # of one template in one block
+_MOST_MATCHES = 1024  # of one template in one block
 _VCC = NAMED_SPANS["vcc"].base_unit
 
 
@@ -58,14 +58,22 @@ class Match(Struct, frozen=True):
 
 
 def find_matches(template: CompiledTemplate, index: BlockIndex) -> Iterator[Match]:
-    """All matches of a template in a block whose flow and conditions fit; each set of places once."""
+    """Matches of a template in a block whose flow and numbers fit, near ones first; each choice of places once."""
     seen: set[tuple[int, ...]] = set()
     for places, binding in _Search(template, index).run():
-        key = tuple(sorted(places))
-        if key in seen or len(seen) >= _MOST_MATCHES or not _flows(template, index, places, binding):
+        if places in seen or not _numbers_fit(template, binding) or not _flows(template, index, places, binding):
             continue
-        seen.add(key)
+        if len(seen) >= _MOST_MATCHES:
+            return
+        seen.add(places)
         yield Match(template, places, binding)
+
+
+def _numbers_fit(template: CompiledTemplate, binding: Binding) -> bool:
+    """Whether the conditions that are about numbers alone hold."""
+    numbers = binding.numbers()
+    alone = (each for each in template.template.conditions if each.names <= numbers.keys())
+    return all(each.holds(numbers) for each in alone)
 
 
 class _Search:
@@ -105,7 +113,8 @@ class _Search:
         if tied is not None:
             return [tied] if tied in named else []
         middle = later[0]
-        return [place for place in named if abs(place - middle) <= _WINDOW]
+        near = (place for place in named if abs(place - middle) <= _WINDOW)
+        return sorted(near, key=lambda place: (abs(place - middle), place))
 
     def _tied(
         self, compiled: CompiledLine, number: int, later: tuple[int, ...], binding: Binding
@@ -211,7 +220,7 @@ def _bound(slot: Slot, operand: Operand, text: str, instruction: Instruction) ->
     span = operand.registers
     if not slot.kind:
         return Bound(text, span, number_of(operand, instruction) if span is None else None)
-    if span is None or operand.half:
+    if span is None or operand.half != slot.half:
         return None
     if slot.is_mask:
         fits = span.count == instruction.decoded.wave_size // 32

@@ -15,6 +15,7 @@ from asmevo.proposers.templates.expressions import ExpressionError, parse_expres
 from asmevo.proposers.templates.language import Line, PatternError, Slot, parse_line
 
 SCHEMA = "asmevo.templates/1"
+NOTHING = "nothing"  # in `by`, in place: the instruction falls away
 _MOST_LINES = 8
 _MOST_VARIANTS = 64
 _HOLE = re.compile(r"\{([A-Z][A-Z0-9_]*)\}")
@@ -55,6 +56,10 @@ class TemplateEntry(_Model):
     description: Words = Field(description="What it does and why that pays, in one or two sentences.")
     replaces: Lines = Field(min_length=1, description="The instructions it looks for, in the pattern language.")
     by: Lines = Field(description="What stands there instead; nothing to take them out.")
+    in_place: bool = Field(
+        default=False,
+        description="Each line of `by` stands where its line of `replaces` stood; `nothing` is a line that falls away.",
+    )
     instead: dict[str, str] = Field(
         default_factory=dict,
         max_length=1,
@@ -94,6 +99,16 @@ class TemplateEntry(_Model):
             for wave_size in _WAVE_SIZES:
                 _check(variant, wave_size)
         return self
+
+    @property
+    def new_lines(self) -> tuple[str, ...]:
+        """The instructions of `by`."""
+        return tuple(text for text in self.by if text != NOTHING)
+
+    @property
+    def stands(self) -> tuple[int, ...]:
+        """The lines of `replaces` whose places the new lines get; none if they stand in one place."""
+        return tuple(line for line, text in enumerate(self.by) if text != NOTHING) if self.in_place else ()
 
     def expanded(self) -> Iterator[TemplateEntry]:
         """The templates that the variants make of this one, each without variants."""
@@ -168,7 +183,8 @@ def _joined(one: Slot | None, other: Slot) -> Slot:
 
 def _check(entry: TemplateEntry, wave_size: int) -> None:
     """Raises ValueError for what can never match or be written."""
-    before, after = parsed(entry.replaces, wave_size), parsed(entry.by, wave_size)
+    before, after = parsed(entry.replaces, wave_size), parsed(entry.new_lines, wave_size)
+    _check_places(entry)
     known = variables(before)
     variables((*before, *after))
     numbers = {name for name, slot in known.items() if slot.is_number}
@@ -190,6 +206,13 @@ def _check(entry: TemplateEntry, wave_size: int) -> None:
             raise ValueError(f"examples: n${name} is not in `replaces`")
     for was, now in entry.instead.items():
         _check_instead(was, now, known, before)
+
+
+def _check_places(entry: TemplateEntry) -> None:
+    if not entry.in_place and NOTHING in entry.by:
+        raise ValueError(f"`{NOTHING}` in `by` needs in_place")
+    if entry.in_place and (len(entry.by) != len(entry.replaces) or entry.instead or entry.restores or entry.loses):
+        raise ValueError("in_place: `by` has one line for each of `replaces`, without instead, restores and loses")
 
 
 def _check_condition(text: str, known: dict[str, Slot], numbers: set[str]) -> None:

@@ -33,6 +33,7 @@ from asmevo.prover import FloatPolicy
 _MOST_ALONE = 48  # applications that are proposed by themselves
 _MOST_RATED = 256  # applications that the model is asked about
 _BLOCKS = 24
+_MOST_ALIKE = 3  # applications of one template that have their last line in common
 
 
 class Site(Struct, frozen=True):
@@ -116,10 +117,13 @@ def sites(facts: Facts, templates: list[CompiledTemplate], blocks: Iterable[int]
             continue
         index = BlockIndex(facts.kernel, block, liveness, known_bits)
         for template in templates:
+            alike: Counter[int] = Counter()
             for match in find_matches(template, index):
-                application = applied(match, index)
+                last = match.places[-1]
+                application = applied(match, index) if alike[last] < _MOST_ALIKE else None
                 site = Site(index, application) if application is not None else None
                 if site is not None and not _switched_off(facts, site):
+                    alike[last] += 1
                     yield site
 
 

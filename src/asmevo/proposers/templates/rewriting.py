@@ -28,12 +28,12 @@ from asmevo.program.instruction import REGISTER_LETTERS, Decoded, Instruction
 from asmevo.program.registers import EXEC_MASK, MODE_MASK, RegisterFile, file_mask, span, units_of
 from asmevo.proposers.placement import UNNAMED
 from asmevo.proposers.templates.block_index import BlockIndex
-from asmevo.proposers.templates.expressions import NoValueError
+from asmevo.proposers.templates.in_place import replaced_in_place
 from asmevo.proposers.templates.language import Slot
 from asmevo.proposers.templates.library import CompiledLine
 from asmevo.proposers.templates.matching import Binding, Bound, Match
 from asmevo.proposers.templates.substitution import substituted
-from asmevo.proposers.templates.writing import encoded, part_of, written
+from asmevo.proposers.templates.writing import encoded, units_named, written
 from asmevo.prover import FloatPolicy
 
 _OF_THE_WAVE = EXEC_MASK | MODE_MASK
@@ -78,6 +78,8 @@ def applied(match: Match, index: BlockIndex) -> Application | None:
     new = tuple(each for each in lines if each is not None)
     if len(new) != len(lines) or not _reads_what_it_means(match, binding) or not _ends_alike(match, binding):
         return None
+    if match.template.stands:
+        return _applied_in_place(match, binding, new, index)
     changed: dict[int, Decoded] = {}
     if match.template.instead is not None:
         found = substituted(match, binding, index)
@@ -88,6 +90,16 @@ def applied(match: Match, index: BlockIndex) -> Application | None:
         if _fits(match, match.places, new, at, changed, index):
             return Application(match, frozenset(match.places), at, new, changed)
     return _applied_beside(match, new, index) if match.template.instead is None else None
+
+
+def _applied_in_place(
+    match: Match, binding: Binding, new: tuple[Decoded, ...], index: BlockIndex
+) -> Application | None:
+    found = replaced_in_place(match, binding, new, index)
+    if found is None:
+        return None
+    falling = frozenset(match.places) - found.keys()
+    return Application(match, falling, min(falling, default=match.places[0]), (), found)
 
 
 def _applied_beside(match: Match, new: tuple[Decoded, ...], index: BlockIndex) -> Application | None:
@@ -153,7 +165,8 @@ def _with_fresh(match: Match, index: BlockIndex) -> Binding | None:
     if not fresh:
         return match.binding
     bound, taken, held = dict(match.binding.bound), 0, 0
-    for place in match.places:
+    stretch = range(min(match.places), max(match.places) + 1) if match.template.stands else match.places
+    for place in stretch:
         taken |= index.needed_behind(place) | index.code[place].reads | index.code[place].writes
         held |= index.held_behind(place)
     for slot in fresh:
@@ -185,10 +198,9 @@ def _reads_what_it_means(match: Match, binding: Binding) -> bool:
     holder: dict[int, str] = {}
     for each in match.template.after:
         for slot in each.read:
-            if any(holder.get(unit, slot.name) != slot.name for unit in _units(slot, binding)):
+            if any(holder.get(unit, name) != name for unit, name in units_named((slot,), binding).items()):
                 return False
-        for slot in each.defined:
-            holder.update(dict.fromkeys(_units(slot, binding), slot.name))
+        holder |= units_named(each.defined, binding)
     return True
 
 
@@ -200,19 +212,7 @@ def _ends_alike(match: Match, binding: Binding) -> bool:
 
 def _holders(lines: tuple[CompiledLine, ...], binding: Binding) -> dict[int, str]:
     """The variable that each unit holds behind some lines."""
-    return {unit: slot.name for each in lines for slot in each.defined for unit in _units(slot, binding)}
-
-
-def _units(slot: Slot, binding: Binding) -> range:
-    bound = binding.bound.get(slot.name)
-    if bound is None or bound.span is None:
-        return range(0)
-    if slot.kind not in REGISTER_LETTERS:
-        return bound.span.units
-    try:
-        return part_of(slot, bound).units
-    except NoValueError:
-        return range(0)
+    return units_named((slot for each in lines for slot in each.defined), binding)
 
 
 # --- places --------------------------------------------------------------------------------------------------

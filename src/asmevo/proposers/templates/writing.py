@@ -6,12 +6,12 @@ number must be, too many literals, an offset that does not fit. Answers are kept
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from asmevo.program.decode import DecodingContext
 from asmevo.program.errors import EditError
-from asmevo.program.instruction import Decoded, Modifier
+from asmevo.program.instruction import REGISTER_LETTERS, Decoded, Modifier
 from asmevo.program.instruction_text import encode_text
 from asmevo.program.registers import RegisterSpan, span
 from asmevo.program.syntax import parse_statements
@@ -58,7 +58,7 @@ def operand_text(slot: Slot, binding: Binding) -> str:
         assert bound.number is not None
         text = bound.text if bound.text else _number_text(bound.number)
     elif slot.kind in ("v", "s", "a"):
-        text = str(part_of(slot, bound))
+        text = str(part_of(slot, bound)) + (f".{slot.half}" if slot.half else "")
     if slot.negated:
         return text[1:] if text.startswith("-") else f"-{text}"
     return text
@@ -72,6 +72,21 @@ def part_of(slot: Slot, bound: Bound) -> RegisterSpan:
     found = span(bound.span.file, first, slot.width)
     if found is None:
         raise NoValueError
+    return found
+
+
+def units_named(slots: Iterable[Slot], binding: Binding) -> dict[int, str]:
+    """The variable that each register unit of some operands holds; of two the later one."""
+    found: dict[int, str] = {}
+    for slot in slots:
+        bound = binding.bound.get(slot.name)
+        if bound is None or bound.span is None:
+            continue
+        try:
+            span_named = part_of(slot, bound) if slot.kind in REGISTER_LETTERS else bound.span
+        except NoValueError:
+            continue
+        found.update(dict.fromkeys(span_named.units, slot.name))
     return found
 
 
