@@ -11,7 +11,7 @@ from asmevo.analysis.occupancy import occupancy
 from asmevo.analysis.pressure import register_use
 from asmevo.gates.gate import VerdictKind
 from asmevo.gates.resources import ResourcesGate
-from asmevo.program import read_program
+from asmevo.program import read_program, write_program
 from asmevo.program.candidate import Candidate
 from asmevo.program.edit import EditScript, Resize
 from asmevo.program.instruction import Instruction
@@ -111,3 +111,14 @@ def test_the_gate_refuses_a_wave_less(vgprs: int, agprs: int) -> None:
     verdict = ResourcesGate(kernel).judge(resized(kernel, vgprs, agprs))
     assert verdict.kind is VerdictKind.REJECTED
     assert "5 waves a SIMD of 6" in verdict.reason
+
+
+@pytest.mark.parametrize("vgprs", [109, 112, 113, 120, 128, 105, 97])
+def test_the_text_asks_for_as_many(vgprs: int) -> None:
+    """108 VGPRs are 112 in granules of 8: where only accum_offset grows, next_free_vgpr in the text must follow it."""
+    name = "gfx942/attention_fwd.s"
+    program = read_program(all_files()[name], name)
+    kernel = program.select()[0]
+    changed = resized(kernel, vgprs).kernel
+    again = read_program(write_program(program, {kernel.name: changed}), name).kernel(kernel.name)
+    assert again.descriptor == changed.descriptor

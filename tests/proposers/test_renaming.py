@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from functools import cache
 
@@ -189,8 +188,7 @@ def test_every_renaming_passes_all_gates_and_computes_the_same(name: str, target
     program, manifest = program_of(name, target), launch(name)
     kernel = program.kernel(manifest.symbol)
     pipeline, emulation = Pipeline(kernel), EmulationGate(program, kernel, manifest)
-    scripts = list(itertools.islice(Renamer().propose(Facts(kernel)), 4))
-    assert scripts
+    scripts = [*all_ideas(kernel, False)[:4], *all_ideas(kernel, True)[-1:]]
     for script in scripts:
         candidate = Candidate.make(kernel, script)
         judgement = pipeline.judge(candidate)
@@ -232,7 +230,8 @@ def test_every_renaming_of_every_program_passes_all_gates(target: str) -> None:
         if each != target or len(kernel.instructions) > LARGEST:
             continue
         pipeline = Pipeline(kernel)
-        candidates = [Candidate.make(kernel, script) for script in Renamer().propose(Facts(kernel))]
+        scripts = [script for answer in (False, True) for script in all_ideas(kernel, answer)]
+        candidates = [Candidate.make(kernel, script) for script in scripts]
         for candidate in candidates:
             judgement = pipeline.judge(candidate)
             tried += 1
@@ -243,6 +242,18 @@ def test_every_renaming_of_every_program_passes_all_gates(target: str) -> None:
             assert verdict.accepted, (name, verdict.reason)
     assert tried > 100
     assert not refused
+
+
+def all_ideas(kernel: Kernel, answer: bool) -> list[EditScript]:
+    """What the renamer proposes where every proposal is refused, or every one accepted."""
+    proposals, scripts = Renamer().propose(Facts(kernel)), []
+    try:
+        script = next(proposals)
+        while True:
+            scripts.append(script)
+            script = proposals.send(answer)
+    except StopIteration:
+        return scripts
 
 
 LARGEST = 320

@@ -108,6 +108,28 @@ NEAR_MISSES = {
     "masked-copy-or": {"by": ("v_cndmask_b32 v$d, v$a, v$d, m$c",)},
     "copy-s": {"instead": {"v$t": "1.0"}},
     "max3-f32": {"by": ("v_min3_f32|v_min3_num_f32 v$d, $a, $b, $c",)},
+    "lds-load-two-neighbour": {
+        "where": ("n < m",), "examples": {"n": (0x1100,), "m": (0x1102,), "o": (0,), "p": (1,)},
+    },
+    "lds-load-two-common": {
+        "by": (
+            "v_add_u32|v_add_nc_u32 v$k, n$n, v$a",
+            "ds_read2_b32|ds_load_2addr_b32 v2$c, v$k offset0:n$q offset1:n$r ...",
+            "nothing",
+            "ds_read2_b32|ds_load_2addr_b32 v2$d, v$k offset0:n$o offset1:n$p ...",
+        ),
+        "examples": {"n": (0x1100,), "m": (0x1140,), "o": (0,), "p": (1,), "q": (0,), "r": (1,)},
+    },
+    "lds-store-two": {"where": ("o < 1024", "p < 1024"), "examples": {"o": (0,), "p": (4,)}},
+    "lds-store-pair": {"where": ("p == o + 4", "aligned(a, 4)"), "examples": {"o": (0,), "p": (4,)}},
+    "global-store-pair-pointer": {"where": ("p == o + 4",), "examples": {"o": (4,), "p": (8,)}},
+    "scratch-store-pair": {"where": ("p == o + 8",), "examples": {"o": (0,), "p": (8,)}},
+    "halves-lowlow-up": {"by": ("v_perm_b32 v$d, v$a, v$b, 0x05040100",)},
+    "halves-shifted": {"by": ("v_alignbit_b32 v$d, v$a, v$b, 16",)},
+    "bfe-4-of-signed-by-v": {"where": ("m == 15", "aligned(s, 2)")},
+    "nothing-masked": {"replaces": ("v_and_b32 v$t, 1 ~ v$a",)},
+    "shift-add-nothing": {"by": ("v_lshrrev_b32 v$d, $n, $a",)},
+    "literal-factor-f32": {"by": ("v_fmaak_f32 v$d, $a, v$b, n$n",)},
     "shift-64": {"by": ("v_lshlrev_b32 v$d.0, n$n, v$a.0", "v_alignbit_b32 v$d.1, v$a.1, v$a.1, (32 - n)")},
 }
 
@@ -148,6 +170,29 @@ APPLIED = {
         "ds_read_b32 v0, v2\nds_read_b32 v1, v2 offset:4\ns_waitcnt lgkmcnt(1)\nv_mov_b32 v5, v0\n"
         "s_waitcnt lgkmcnt(0)\nv_mov_b32 v6, v1",
         ["ds_read2_b32 v[0:1], v2 offset1:1", "s_waitcnt lgkmcnt(0)", "v_mov_b32_e32 v5, v0", "v_mov_b32_e32 v6, v1"],
+    ),
+    "a base stays where it is, though others read it in between": (
+        "lds-load-two-neighbour",
+        "v_add_u32 v0, 0x1100, v1\nv_add_u32 v2, 0x1140, v1\nds_read2_b32 v[4:5], v0 offset1:1\n"
+        "ds_read2_b32 v[2:3], v2 offset1:1\ns_waitcnt lgkmcnt(0)",
+        [
+            "v_add_u32_e32 v0, 0x1100, v1", "ds_read2_b32 v[4:5], v0 offset1:1",
+            "ds_read2_b32 v[2:3], v0 offset0:16 offset1:17", "s_waitcnt lgkmcnt(0)",
+        ],
+    ),
+    "a new base, each load in its place": (
+        "lds-load-two-common",
+        "v_add_u32 v0, 0x1100, v6\nv_add_u32 v2, 0x1140, v6\nds_read2_b32 v[0:1], v0 offset1:1\nv_mov_b32 v4, v5\n"
+        "ds_read2_b32 v[2:3], v2 offset1:1\ns_waitcnt lgkmcnt(0)\nv_mov_b32 v7, 0",
+        [
+            "v_add_u32_e32 v7, 0x1100, v6", "ds_read2_b32 v[0:1], v7 offset1:1", "v_mov_b32_e32 v4, v5",
+            "ds_read2_b32 v[2:3], v7 offset0:16 offset1:17", "s_waitcnt lgkmcnt(0)", "v_mov_b32_e32 v7, 0",
+        ],
+    ),
+    "stores of lanes that keep apart": (
+        "lds-store-two",
+        "v_lshlrev_b32 v0, 3, v1\nds_write_b32 v0, v2\nds_write_b32 v0, v3 offset:4",
+        ["v_lshlrev_b32_e32 v0, 3, v1", "ds_write2_b32 v0, v3, v2 offset0:1"],
     ),
     "a chain of copies": (
         "copy-s", "v_mov_b32 v0, s2\nv_add_u32 v0, v0, v3", ["v_add_u32_e32 v0, s2, v3"],
@@ -198,6 +243,19 @@ NOT_APPLIED = {
     ),
     "an alignment that nobody knows": ("lds-load-wide", "ds_read2_b32 v[0:1], v2 offset1:1"),
     "a factor that may be large": ("multiply-24-bits", "v_mul_lo_u32 v0, v1, v2"),
+    "the base is overwritten on the way": (
+        "lds-load-two-neighbour",
+        "v_add_u32 v0, 0x1100, v1\nv_add_u32 v2, 0x1140, v1\nv_mov_b32 v0, v1\nds_read2_b32 v[2:3], v2 offset1:1",
+    ),
+    "no register for a base": (
+        "lds-load-two-common",
+        "v_add_u32 v0, 0x1100, v6\nv_add_u32 v2, 0x1140, v6\nds_read2_b32 v[0:1], v0 offset1:1\n"
+        "ds_read2_b32 v[2:3], v2 offset1:1",
+    ),
+    "stores of lanes that may meet": ("lds-store-two", "ds_write_b32 v0, v2\nds_write_b32 v0, v3 offset:4"),
+    "the other half is read": (
+        "halves-lowlow-up", "v_mov_b16 v0.l, v1.l\nv_add_u32 v2, v0, v0\nv_mov_b16 v0.h, v3.l",
+    ),
     "an odd pair": ("move-pair-vectors", "v_mov_b32 v1, v4\nv_mov_b32 v2, v5"),
     "registers renumbered at run time": (
         "copy-s", "s_set_gpr_idx_on s0, gpr_idx(SRC0)\nv_mov_b32 v0, s2\nv_add_u32 v0, v0, v3\ns_set_gpr_idx_off",
@@ -208,7 +266,7 @@ NOT_APPLIED = {
 @pytest.mark.parametrize("case", NOT_APPLIED)
 def test_not_applied(case: str) -> None:
     name, text = NOT_APPLIED[case]
-    gpu = "gfx906" if "gpr_idx" in text else "gfx942"
+    gpu = "gfx906" if "gpr_idx" in text else "gfx1100" if "_b16" in text else "gfx942"
     _, found = found_in(text, name, gpu=gpu)
     assert found == []
 

@@ -1,11 +1,13 @@
-"""A process that records until it is killed: `python ledger_writer.py ROOT LABEL`.
+"""Processes that record until they are killed: `python ledger_writer.py ROOT`, with lines of labels on stdin.
 
-It says `run ID`, and `kept N` after the N-th candidate, an accepted one, was flushed.
+For each label a process is forked; it says `LABEL run ID PID`, and `LABEL kept N` after its N-th candidate, an accepted
+one, was flushed. When one was killed `LABEL ended` is said; when all were the next line is read.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 from pathlib import Path
 
@@ -14,16 +16,30 @@ from written_kernels import written
 from asmevo.gates import Verdict
 from asmevo.gates.gate import VerdictKind
 from asmevo.program.edit import EditScript, Reorder
+from asmevo.program.kernel import Kernel
 from asmevo.search import Ledger
 from asmevo.search.tried import Tried
 
 
-def main(root: str, label: str) -> None:
+def main(root: Path) -> None:
     kernel = written("s_nop 0\ns_nop 1\ns_endpgm")
+    for line in sys.stdin:
+        labels = {}
+        for label in line.split():
+            child = os.fork()
+            if child == 0:
+                record(root, label, kernel)
+            labels[child] = label
+        for _ in labels:
+            say(labels[os.wait()[0]], "ended")
+
+
+def record(root: Path, label: str, kernel: Kernel) -> None:
+    """Without end."""
     ids = tuple(each.id for each in kernel.instructions)
     request = {"file": label, "kernel": kernel.name, "target": kernel.target.name, "seed": 0}
-    with Ledger(Path(root)).open_run(request, label.encode() * 1000) as run:
-        print("run", run.id, flush=True)
+    with Ledger(root).open_run(request, label.encode() * 1000) as run:
+        say(label, "run", run.id, os.getpid())
         for number in itertools.count(1):
             edits = (Reorder(block=0, order=ids),)
             script = EditScript(base=kernel.hash, kernel=kernel.name, edits=edits, origin=f"{label} {number}")
@@ -32,8 +48,13 @@ def main(root: str, label: str) -> None:
             run.record(Tried(label, script, kernel.hash, kernel.hash, (Verdict("waits", kind, "because"),), cost))
             if kind is VerdictKind.ACCEPTED:
                 run.flush()
-                print("kept", number, flush=True)
+                say(label, "kept", number)
+
+
+def say(*words: object) -> None:
+    """One line at once, so that lines of several processes do not mix and none is cut off by a kill."""
+    os.write(sys.stdout.fileno(), (" ".join(map(str, words)) + "\n").encode())
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(Path(sys.argv[1]))

@@ -109,10 +109,10 @@ def test_rollback_restores_byte_for_byte(searched: tuple[Ledger, OptimizationRun
     assert out.read_bytes() == FILE.read_bytes()
 
 
-def test_lineage_goes_back_to_the_original_through_runs(tmp_path: Path) -> None:
-    program = open_program(FILE)
-    ledger = Ledger(tmp_path)
-    first = optimize(program, program.select()[0], _options(24), ledger)
+def test_lineage_goes_back_to_the_original_through_runs(
+    searched: tuple[Ledger, OptimizationRun], tmp_path: Path
+) -> None:
+    ledger, first = _copy(searched[0], tmp_path / "copy"), searched[1]
     made = read_program(restore(ledger, f"{first.id}/offer-1"), "second.hsaco")
     second = optimize(made, made.select()[0], _options(2), ledger)
     lineage = describe(ledger, second.id)["lineage"]
@@ -122,39 +122,68 @@ def test_lineage_goes_back_to_the_original_through_runs(tmp_path: Path) -> None:
 
 
 def test_what_was_refused_cannot_be_restored(tmp_path: Path) -> None:
-    with _writer(tmp_path, "a") as process:
-        said = _said(process, 4)
-        process.kill()
-    run = said[0].split()[1]
+    with _Writers(tmp_path) as writers:
+        writers.begin("a")
+        writers.kill()
     with pytest.raises(LedgerError, match="never was verified: gate waits rejected: because"):
-        restore(Ledger(tmp_path), f"{run}/1")
+        restore(Ledger(tmp_path), f"{writers.runs['a']}/1")
 
 
-def _writer(root: Path, label: str) -> subprocess.Popen[str]:
-    support = str(Path(__file__).parent.parent / "support")
-    environment = os.environ | {"PYTHONPATH": support}
-    command = [sys.executable, str(WRITER), str(root), label]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+class _Writers:
+    """Processes that record until they are killed; `runs` and what they said to have `kept`, by label."""
 
+    def __init__(self, root: Path) -> None:
+        environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent / "support")}
+        command = [sys.executable, str(WRITER), str(root)]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment)
+        self._alive: dict[str, int] = {}
+        self.runs: dict[str, str] = {}
+        self.kept: dict[str, list[int]] = {}
 
-def _said(process: subprocess.Popen[str], lines: int) -> list[str]:
-    assert process.stdout is not None
-    return [process.stdout.readline().strip() for _ in range(lines)]
+    def __enter__(self) -> _Writers:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.kill()
+        self._process.communicate()
+
+    def begin(self, *labels: str) -> None:
+        """Starts one for each label; each has kept something when this returns."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(" ".join(labels) + "\n")
+        self._process.stdin.flush()
+        while not all(self.kept.get(label) for label in labels):
+            self._hear()
+
+    def kill(self) -> None:
+        """Kills all that are alive."""
+        for process in self._alive.values():
+            os.kill(process, signal.SIGKILL)
+        while self._alive:
+            self._hear()
+
+    def _hear(self) -> None:
+        assert self._process.stdout is not None
+        label, what, *more = self._process.stdout.readline().split()
+        if what == "run":
+            self.runs[label], self._alive[label] = more[0], int(more[1])
+        elif what == "kept":
+            self.kept.setdefault(label, []).append(int(more[0]))
+        else:
+            del self._alive[label]
 
 
 def test_killed_at_any_point_and_two_at_once_nothing_verified_is_lost(tmp_path: Path) -> None:
     rng = random.Random(7)
-    promised: dict[str, list[int]] = {}
-    for turn in range(4):
-        pair = [_writer(tmp_path, f"{turn}{side}") for side in "ab"]
-        heads = [_said(each, 1)[0] for each in pair]
-        time.sleep(rng.uniform(0.0, 0.15))
-        assert check(Ledger(tmp_path)).broken is None  # while both write
-        for process, head in zip(pair, heads, strict=True):
-            process.send_signal(signal.SIGKILL)
-            rest = process.communicate()[0]
-            whole = rest[: rest.rfind("\n") + 1].split("\n")[:-1]
-            promised[head.split()[1]] = [int(line.split()[1]) for line in whole]
+    with _Writers(tmp_path) as writers:
+        for turn in range(4):
+            writers.begin(f"{turn}a", f"{turn}b")
+            time.sleep(rng.uniform(0.0, 0.15))
+            assert check(Ledger(tmp_path)).broken is None  # while both write
+            writers.kill()
+    promised = {run: writers.kept[label] for label, run in writers.runs.items()}
+    assert len(promised) == 8
     ledger = Ledger(tmp_path)
     assert check(ledger).broken is None
     assert sum(map(len, promised.values())) > 50

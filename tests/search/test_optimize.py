@@ -19,6 +19,7 @@ from asmevo.search.history import describe, restore
 from asmevo.search.patch import Patch
 
 MATMUL = COMPILED / "gfx942" / "matmul_f16.hsaco"
+QUICK = SearchOptions(budget=Budget(candidates=16), built_in=("waits", "list-scheduler", "genetic"))
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
 @pytest.fixture(scope="module")
 def run(ledger: Ledger) -> OptimizationRun:
     program = open_program(MATMUL)
-    return optimize(program, program.select()[0], SearchOptions(budget=Budget(candidates=24)), ledger)
+    return optimize(program, program.select()[0], QUICK, ledger)
 
 
 def test_it_finds_a_verified_gain(run: OptimizationRun) -> None:
@@ -117,7 +118,9 @@ def test_a_broken_patch_gets_one_sentence(text: str, words: str, tmp_path: Path)
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["gfx1100/matmul_f16.hsaco", "gfx942/matmul_f16.hsaco"])
+@pytest.mark.parametrize(
+    "name", ["gfx1100/matmul_f16.hsaco", pytest.param("gfx942/matmul_f16.hsaco", marks=pytest.mark.long)]
+)
 def test_the_matmuls_gain_in_under_a_minute(name: str, tmp_path: Path) -> None:
     program = read_program(all_files()[name], name)
     start = time.monotonic()
@@ -132,7 +135,7 @@ def test_text_in_text_out_with_only_the_edited_lines_changed(tmp_path: Path) -> 
     path = tmp_path / "matmul.s"
     path.write_bytes(all_files()["gfx942/matmul_f16.s"])
     program = open_program(path)
-    run = optimize(program, program.select()[0], SearchOptions(budget=Budget(candidates=24)), Ledger(tmp_path / "runs"))
+    run = optimize(program, program.select()[0], QUICK, Ledger(tmp_path / "runs"))
     applied = apply_patch(run.patch, path, 1)
     assert applied.data is not None
     old, new = path.read_text().splitlines(), applied.data.decode().splitlines()

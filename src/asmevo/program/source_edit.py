@@ -28,6 +28,7 @@ _REFERENCE = re.compile(r"(@(?:gotpc)?rel32@(?:lo|hi)\s*\+\s*)(\d+)")
 _ALIGNMENTS = frozenset({".p2align", ".p2alignl", ".p2alignw", ".align", ".balign", ".balignl", ".balignw"})
 _DASH = re.compile(r"\s*- +")
 _DEFAULT_INDENT = "\t"
+_OFFSET, _TOTAL = "accum_offset", "next_free_vgpr"
 
 
 class _Lines(Struct):
@@ -271,8 +272,10 @@ def _distances(kernel: Kernel) -> dict[int, int]:
 def _edit_descriptor(text: str, old: Kernel, new: Kernel, file: str) -> str:
     if old.descriptor is None or new.descriptor is None or old.descriptor == new.descriptor:
         return text
-    before = dict(descriptor_fields(old.descriptor, old.target))
-    changed = [(n, v) for n, v in descriptor_fields(new.descriptor, new.target) if before.get(n) != v]
+    before, after = (dict(descriptor_fields(each.descriptor, each.target)) for each in (old, new) if each.descriptor)
+    changed = [(name, value) for name, value in after.items() if before.get(name) != value]
+    if before.get(_OFFSET) != after.get(_OFFSET):
+        changed.append((_TOTAL, after[_TOTAL]))  # the text may say less than its granules, and LLVM compares the two
     masked = mask_comments(text)
     block = re.search(
         rf"^[ \t]*\.amdhsa_kernel[ \t]+\"?{re.escape(old.name)}\"?[ \t]*$(.*?)^[ \t]*\.end_amdhsa_kernel",

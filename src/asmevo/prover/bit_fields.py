@@ -43,6 +43,8 @@ class BitFields:
             return self.build.selected(term.args[0], then, other)
         if term.op == "sext" and low + bits <= term.args[0].bits:
             return self.slice(term.args[0], low, bits)
+        if term.op == "ashr" and low + bits + self._most(term.args[1]) <= term.bits:
+            return self.slice(self.build.shifted_right(*term.args), low, bits)  # no copy of the sign is in it
         if term.op == "sum":
             moved = self._slice_of_sum(term, low, bits)
             if moved is not None:
@@ -53,6 +55,10 @@ class BitFields:
                 result = self.build.product(result, self.slice(part, 0, bits))
             return result
         return self.build.terms.make("slice", bits, (term,), low)
+
+    def _most(self, term: Term) -> int:
+        """What a number is at most."""
+        return ones(term.bits) & ~self.build.zeros(term)
 
     def _slice_of_sum(self, term: Term, low: int, bits: int) -> Term | None:
         constant, factors = term.linear

@@ -1,19 +1,18 @@
 """Whether two accesses to memory certainly touch no common byte.
 
-An address is split into what is the same in the whole wave and what varies with the lane. Two accesses are apart
+How far the starts of two accesses are apart is written as a constant D and a rest that is not known. In memory that
+each lane has for itself (scratch), or where neither address varies, the rest is what the difference of the addresses
+has beside D. In memory that lanes share the accesses of any two lanes may meet: only what is the same in the whole
+wave is subtracted, and what varies in either address belongs to the rest as it stands. The accesses are apart if
 
-* in memory that each lane has for itself (scratch), or where neither address varies: if the addresses differ by a
-  constant that is at least the size of the lower one, and wrapping round does not bring them together;
-* in memory that lanes share: if the uniform parts are equal up to a constant D, and for whatever two lanes
+* the rest stays in a range that keeps them apart, wrapping round included, or
+* the rest is a multiple of a step G, so that the starts are D + m * G apart for some whole number m, and the remainder
+  of D by G leaves room for the first access below the second one and for the second one below G: fields of one record,
+  records lying one behind the other.
 
-  - the varying parts stay in ranges that keep the accesses apart, or
-  - the varying parts are multiples of a step G, so that the starts are D + m * G apart for some whole number m, and the
-    rest of D by G leaves room for the first access below the second one and for the second one below G: fields of
-    one record, records lying one behind the other.
-
-The range and the step of a varying part follow from its factors and from the bits of its atoms that are certainly 0.
-Where the range shows that nothing wraps round, m * G is meant as it stands; else it is modulo the width of an address,
-and only the power of two in G counts.
+Range and step of the rest follow from its factors and from the bits of its atoms that are certainly 0. Where the range
+shows that nothing wraps round, m * G is meant as it stands; else it is modulo the width of an address, and only the
+power of two in G counts.
 
 Everything else counts as possibly the same.
 """
@@ -22,20 +21,12 @@ from __future__ import annotations
 
 from math import gcd
 
-from msgspec import Struct
-
 from asmevo.prover.normalise import Builder
 from asmevo.prover.numbers import is_const, lowest_run, ones, signed
 from asmevo.prover.terms import Term
 
-
-class _Split(Struct, frozen=True):
-    """An address: `uniform`, and a varying part from `least` to `most` bytes that is a multiple of `step` (0: none)."""
-
-    uniform: Term
-    least: int
-    most: int
-    step: int
+Parts = list[tuple[int, Term]]
+"""Terms and the factors that they are added with."""
 
 
 def certainly_disjoint(
@@ -45,40 +36,43 @@ def certainly_disjoint(
 
     `of_a_lane` says that each lane has memory of its own, so that only accesses of one lane can meet.
     """
-    if first.bits != second.bits:
+    bits = first.bits
+    if bits != second.bits:
         return False
-    whole = 1 << first.bits
-    if of_a_lane or not (first.varies or second.varies):
-        apart = build.total(first.bits, 0, ((1, second), (-1, first)))
-        return apart.op == "const" and first_size <= apart.value <= whole - second_size
-    one, other = _split(build, first), _split(build, second)
-    apart = build.total(first.bits, 0, ((1, other.uniform), (-1, one.uniform)))
-    if apart.op != "const":
-        return False
-    # Between the starts lies `apart` and what the varying parts add.
-    least, most = other.least - one.most, other.most - one.least
-    if first_size - least <= apart.value <= whole - second_size - most:
+    parts: Parts = []
+    if not of_a_lane and (first.varies or second.varies):
+        first, mine = _split(build, first)
+        second, theirs = _split(build, second)
+        parts = theirs + [(-factor, atom) for factor, atom in mine]
+    start, shared = _linear(build.total(bits, 0, ((1, second), (-1, first))))
+    parts += shared
+    bounds = [signed(factor & ones(bits), bits) * (ones(bits) & ~build.zeros(atom)) for factor, atom in parts]
+    least, most = sum(min(bound, 0) for bound in bounds), sum(max(bound, 0) for bound in bounds)
+    whole = 1 << bits
+    if first_size - least <= start <= whole - second_size - most:
         return True
-    step = gcd(one.step, other.step)
-    start = signed(apart.value, first.bits)
+    step = gcd(*[signed(factor & ones(bits), bits) * _step(build, atom) for factor, atom in parts])
+    start = signed(start, bits)
     if not -whole // 2 < start + least - first_size <= start + most + second_size < whole // 2:
         step = gcd(step, whole)
     return first_size <= start % step <= step - second_size if step else False
 
 
-def _split(build: Builder, address: Term) -> _Split:
-    constant, factors = address.linear if address.op == "sum" else (0, (1,))
-    atoms = address.args if address.op == "sum" else (address,)
-    uniform, least, most, step = [], 0, 0, 0
-    for factor, atom in zip(factors, atoms, strict=True):
-        if not atom.varies:
-            uniform.append((factor, atom))
-            continue
-        zeros, times = build.zeros(atom), signed(factor, address.bits)
-        bound = times * (ones(atom.bits) & ~zeros)
-        least, most = least + min(bound, 0), most + max(bound, 0)
-        step = gcd(step, times * _step(build, atom))
-    return _Split(build.total(address.bits, constant, uniform), least, most, step)
+def _linear(term: Term) -> tuple[int, Parts]:
+    """The constant and the parts of a sum."""
+    if term.op == "const":
+        return term.value, []
+    if term.op != "sum":
+        return 0, [(1, term)]
+    constant, factors = term.linear
+    return constant, list(zip(factors, term.args, strict=True))
+
+
+def _split(build: Builder, address: Term) -> tuple[Term, Parts]:
+    """What is the same in the whole wave, and the parts that vary."""
+    constant, parts = _linear(address)
+    uniform = build.total(address.bits, constant, [part for part in parts if not part[1].varies])
+    return uniform, [part for part in parts if part[1].varies]
 
 
 def _step(build: Builder, term: Term) -> int:

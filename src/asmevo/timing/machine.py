@@ -32,6 +32,7 @@ from asmevo.timing.instruction_class import Port, class_of_event, is_immediate, 
 from asmevo.timing.operands import (
     accumulator,
     address,
+    beside_first,
     dependence,
     first_mask,
     gathered_reads,
@@ -159,6 +160,7 @@ class Profile(Struct, frozen=True, eq=False):
     to_execute: int = 0
     writes_scalar: bool = False
     waits_for_memory_read: bool = False
+    beside: int = -1
 
 
 class Machine:
@@ -190,6 +192,7 @@ class Machine:
         self.register_file = register_file_facts(target) if self.two_clocks else None
         underway = self.cost("salu_sources_underway", "")
         self.scalar_sources_underway = underway.cycles if underway is not None else 0
+        self._pairs_first = "dual_first_result_pair" in target.timing and self.two_clocks
         self._profiles: dict[Decoded, Profile] = {}
 
     def cost(self, name: str, reason: str) -> Cost | None:
@@ -238,6 +241,7 @@ class Machine:
             vector_writes=facts.results(units_of(profile.decoded.writes & VECTOR_MASK)) if facts is not None else (),
             address=address(profile.decoded) if profile.port is Port.VMEM else 0,
             waits_for_memory_read=profile.decoded.mnemonic == "s_nop",
+            beside=beside_first(profile.decoded) if self._pairs_first else -1,
         )
 
     def _to_execute(self, profile: Profile, queue: Queue) -> int:
@@ -425,19 +429,16 @@ class Machine:
         name = port.name.lower()
         sent = sent_dwords(decoded)
         moved = vector_dwords(decoded.writes) or (named_dwords(decoded.mnemonic) if "lds_dma" in flags else sent)
-        occupancy = self._memory_occupancy(kind, port, decoded, sent, moved)
+        occupancy = self._memory_occupancy(kind, port, sent)
         result = self.latency(kind, f"dependency {name}")
         return self._on_own_engine(decoded, port, kind, occupancy, result, moved)
 
-    def _memory_occupancy(self, kind: str, port: Port, decoded: Decoded, sent: int, moved: int) -> Cost:
-        """On two-clock targets the class suffix of the traces: cycles to hand over address and data, a VGPR
-        each.
-        """
+    def _memory_occupancy(self, kind: str, port: Port, sent: int) -> Cost:
+        """On two-clock targets the class suffix of the traces: cycles to hand over address and data, a VGPR each."""
         base = _cost(self.target.latency[kind].occupancy, f"{port.name.lower()} busy")
         if not self.two_clocks or port is Port.SMEM:
             return base
-        loads_only = port is Port.LDS and "may_store" not in decoded.flags
-        return base if loads_only else Cost(max(base.cycles, sent), base.cause)
+        return Cost(max(base.cycles, sent), base.cause)
 
     def _returns(self, decoded: Decoded, dwords: int) -> tuple[Return, ...]:
         """The counter events of an instruction with the time they take."""

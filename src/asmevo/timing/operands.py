@@ -134,3 +134,9 @@ def scalar_pairs(decoded: Decoded, scalars: int) -> tuple[int, ...]:
     ]
     single = (mask.bit_count() == 1 and not mask & VCC_MASK for mask in masks)
     return tuple((mask.bit_length() - 1) // 2 if each else -1 for mask, each in zip(masks, single, strict=True))
+
+
+def beside_first(decoded: Decoded) -> int:
+    """The unit that forms an aligned pair with the first result of a dual instruction, -1 for any other."""
+    first = first_mask(decoded) & VECTOR_MASK
+    return next(units_of(first)) ^ 1 if first and decoded.info.encoding == "VOPD" else -1

@@ -1,20 +1,25 @@
 """Reading the operands of vector instructions: why a v_fmac sometimes executes a cycle or two late.
 
-On targets with two clocks the operands of a queued vector instruction are gathered in order, some cycles
-before it executes, from VGPR banks (register number modulo the number of banks) with a few read ports each. The
-write of an earlier result takes a port too, unless the result before it went to the same register. An instruction
-whose reads find no free port waits, and everything behind it. The first two source positions each have a cache of one
-register in front of every bank: the register that was read there last needs no port, unless that was so lately that it
-is not there yet. An instruction is gathered at most a few instructions ahead of the one that executes.
+On targets with two clocks the operands of a queued vector instruction are gathered in order, some cycles before it
+executes, the accumulator first, from VGPR banks (register number modulo the number of banks) with a few read ports
+each. An instruction whose reads find no free port waits, and everything behind it.
 
-The shape and the numbers (facts of the target) were fitted to a v_fmac loop on gfx1100 and gfx1200 and tested on
-gfx1201. It is not yet the whole mechanism: about half of the execute times of that loop come out exactly, most of
-the rest within a cycle or two. Time is in cycles.
+In front of the banks there are caches of one register each (register number modulo their number), one set for the
+first source position, one for the others. A register that is in its cache needs no port, and executes a cycle sooner if
+it is the only source. Each use beside other sources takes a register away from its cache for some cycles, in which it
+has to be read from its bank.
+
+Results wait until the next instruction's come. Then they are written, one a cycle, which takes a port of their bank,
+except for a register that is overwritten just then: it is never written.
+
+The shape and the numbers (facts of the target) were found by a search over such mechanisms, by the execute times of a
+v_fmac loop on gfx1100 and gfx1200 and of discover_ops, where all registers are in one bank, and were tested on the loop
+of gfx1201. It is not yet the whole mechanism: about two of three execute times of the loop come out exactly, most
+of the rest within a cycle. Time is in cycles.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -22,44 +27,51 @@ from msgspec.structs import fields
 
 from asmevo.target import Target
 
-_CACHED_POSITIONS = 2
-_NO_CACHE = -1
+_ACCUMULATOR = 2
 _CYCLES = 1 << 10
 """Port reservations are kept for so many cycles; the vector queue does not reach further."""
 _MASK = _CYCLES - 1
 _COUNT_BITS = 3
 _REGISTER_BITS = 11
+_LONG_AGO = -(1 << 30)
 
 Operands = tuple[tuple[int, int, int], ...]
-"""Bank, cache (-1: none) and register unit of each VGPR read."""
-Results = tuple[tuple[int, int, int], ...]
-"""Bank, first of the bank's caches and register unit of each VGPR written."""
+"""Bank, cache and register unit of each VGPR read, in the order of reading."""
+Results = tuple[tuple[int, int], ...]
+"""Bank and register unit of each VGPR written."""
 
 
 class RegisterFileFacts(Struct, frozen=True):
-    """Banks and ports, cycles from issue to gathering and from there to execution, and the source caches."""
+    """Banks and ports, the caches, and cycles from issue to gathering, from there to execution and to the write.
+
+    `first_source_reuse`, `source_reuse`: cycles from a use until a register can be taken from its cache.
+    """
 
     banks: int
     read_ports: int
+    bank_read: int
     gather_to_execute: int
-    ahead: int
-    ahead_cycles: int
-    cache_fill: int
-    write_after_execute: int
+    caches: int
+    first_source_reuse: int
+    source_reuse: int
+    write_after_next: int
+
+    @property
+    def read_to_execute(self) -> int:
+        """Cycles from reading a bank to execution."""
+        return self.gather_to_execute + self.bank_read
 
     def operands(self, positions: Iterable[tuple[int, int]]) -> Operands:
         """Where the reads of (source position, register unit) go."""
-        return tuple(
-            (unit % self.banks, self._cache(unit) + position if position < _CACHED_POSITIONS else _NO_CACHE, unit)
-            for position, unit in positions
-        )
+        ordered = sorted(positions, key=lambda each: each[0] < _ACCUMULATOR)
+        return tuple((unit % self.banks, self._cache(position, unit), unit) for position, unit in ordered)
 
     def results(self, units: Iterable[int]) -> Results:
         """Where the writes of register units go."""
-        return tuple((unit % self.banks, self._cache(unit), unit) for unit in units)
+        return tuple((unit % self.banks, unit) for unit in units)
 
-    def _cache(self, unit: int) -> int:
-        return unit % self.banks * _CACHED_POSITIONS
+    def _cache(self, position: int, unit: int) -> int:
+        return unit % self.caches + (self.caches if position else 0)
 
 
 def register_file_facts(target: Target) -> RegisterFileFacts | None:
@@ -78,68 +90,74 @@ class RegisterFile:
     """
 
     __slots__ = (
-        *("_ahead_cycles", "_busy", "_cached", "_executed", "_fill", "_gathered", "_ports"),
-        *("_to_execute", "_used", "_write", "_written"),
+        *("_busy", "_cached", "_gathered", "_held", "_ports", "_read", "_reuse", "_to_execute"),
+        *("_usable", "_write"),
     )
 
     def __init__(self, facts: RegisterFileFacts) -> None:
-        self._ports, self._fill = facts.read_ports, facts.cache_fill
-        self._to_execute = facts.gather_to_execute
-        self._write = facts.write_after_execute
+        self._ports, self._read, self._to_execute = facts.read_ports, facts.read_to_execute, facts.gather_to_execute
+        self._write = facts.write_after_next
         self._busy = [[0] * _CYCLES for _ in range(facts.banks)]
-        self._cached = [-1] * (facts.banks * _CACHED_POSITIONS)
-        self._used = [0] * (facts.banks * _CACHED_POSITIONS)
-        self._ahead_cycles = facts.ahead_cycles
-        self._executed = deque([-(1 << 30)] * facts.ahead, maxlen=facts.ahead)
-        self._gathered = -(1 << 30)
-        self._written = -1
+        self._cached = [-1] * (2 * facts.caches)
+        self._usable = [0] * (2 * facts.caches)
+        self._reuse = [facts.first_source_reuse] * facts.caches + [facts.source_reuse] * facts.caches
+        self._gathered = _LONG_AGO
+        self._held: list[tuple[list[int], int]] = []
 
     def gather(self, wave: int, operands: Operands, results: Results, possible: int, earliest: int) -> int:
-        """An instruction that may read from cycle `possible` on and executes at `earliest` or later takes ports for
-        its registers.
+        """An instruction that may read from cycle `possible` on takes ports; it executes at `earliest` or later.
 
         Returns the cycle in which it executes.
         """
-        busy, cached, first = self._busy, self._cached, wave << _REGISTER_BITS
-        executed = self._executed
+        first = wave << _REGISTER_BITS
         if operands:
-            used, ports, fill = self._used, self._ports, self._fill
-            start, oldest = possible, executed[0] - self._ahead_cycles
-            if self._gathered > start:
-                start = self._gathered
-            if oldest > start:
-                start = oldest
-            done, stamp, place = start, start << _COUNT_BITS, start & _MASK
+            busy, cached, usable, reuse, ports = self._busy, self._cached, self._usable, self._reuse, self._ports
+            start = possible if possible > self._gathered else self._gathered
+            several = len(operands) > 1
+            done, stamp, place, execute = start, start << _COUNT_BITS, start & _MASK, start + self._to_execute
             for bank, cache, unit in operands:
-                if cache >= 0:
-                    last = used[cache]
-                    used[cache] = start
-                    if cached[cache] != first + unit:
-                        cached[cache] = first + unit
-                    elif last + fill <= start:
-                        continue
-                ring = busy[bank]
-                taken = ring[place] - stamp
-                if taken < ports:
-                    ring[place] = stamp + (taken + 1 if taken > 0 else 1)
-                else:
-                    done = max(done, self._next_free(ring, start + 1))
+                if cached[cache] != first + unit or usable[cache] > start:
+                    cached[cache] = first + unit
+                    ring = busy[bank]
+                    taken = ring[place] - stamp
+                    if taken < ports:
+                        ring[place] = stamp + (taken + 1 if taken > 0 else 1)
+                        read = start
+                    else:
+                        read = self._next_free(ring, start + 1)
+                        if read > done:
+                            done = read
+                    usable[cache] = read + reuse[cache]
+                    execute = done + self._read
+                elif several:
+                    usable[cache] = start + reuse[cache]
             self._gathered = done
-            if done + self._to_execute > earliest:
-                earliest = done + self._to_execute
-        executed.append(earliest)
-        cycle = earliest + self._write
-        stamp, place = cycle << _COUNT_BITS, cycle & _MASK
-        for bank, cache, unit in results:
-            if first + unit != self._written:
-                self._written = first + unit
-                ring = busy[bank]
-                ring[place] = (ring[place] if ring[place] > stamp else stamp) + 1
-            if cached[cache] == first + unit:
-                cached[cache] = -1
-            if cached[cache + 1] == first + unit:
-                cached[cache + 1] = -1
+            if execute > earliest:
+                earliest = execute
+        if results:
+            held = self._held
+            if len(results) == 1 and len(held) == 1:
+                bank, unit = results[0]
+                ring, waiting = held[0]
+                if waiting != first + unit:
+                    held[0] = self._busy[bank], first + unit
+                    cycle = earliest + self._write
+                    taken = ring[cycle & _MASK] - (cycle << _COUNT_BITS)
+                    ring[cycle & _MASK] = (cycle << _COUNT_BITS) + (taken + 1 if taken > 0 else 1)
+            else:
+                self._write_back(first, results, earliest + self._write)
         return earliest
+
+    def _write_back(self, first: int, results: Results, cycle: int) -> None:
+        """Newer results have come: those that waited are written from `cycle` on."""
+        new = [(self._busy[bank], first + unit) for bank, unit in results]
+        registers = [register for _, register in new]
+        for ring, register in self._held:
+            if register not in registers:
+                taken = ring[cycle & _MASK] - (cycle << _COUNT_BITS)
+                ring[cycle & _MASK] = (cycle << _COUNT_BITS) + (taken + 1 if taken > 0 else 1)
+                cycle += 1
+        self._held = new
 
     def _next_free(self, ring: list[int], cycle: int) -> int:
         """Takes a port in the first cycle from `cycle` on that has one."""

@@ -160,6 +160,7 @@ class _Linker:
         self._machine = machine
         self._skipped = skipped
         self._writer: dict[int, int] = {}
+        self._beside: dict[int, int] = {}
         self._places: list[_Place] = []
         self._pending: dict[int, list[Recent]] = {}
         self._rules = _rules_of(machine)
@@ -215,6 +216,8 @@ class _Linker:
         for unit in profile.reads:
             if unit in writer:
                 place.producers[writer[unit], unit] = None
+            if unit in self._beside:
+                place.producers[self._beside[unit], unit] = None
         for link in self._order.links(profile):
             place.sources[link] = None
         for link in self._drains.links(profile):
@@ -227,6 +230,9 @@ class _Linker:
             place.issued[self._order.scalar_writer] = None
         for unit in profile.writes:
             writer[unit] = slot
+            self._beside.pop(unit, None)
+        if profile.beside >= 0:
+            self._beside[profile.beside] = slot
         entry = self._rules.history(profile)
         if entry is not None:
             which, cycles, cause = entry
@@ -286,6 +292,7 @@ class _Rules:
         sources = tuple(place.sources)
         queue = profile.queue
         unlimited = profile.port is Port.IMMEDIATE
+        to_execute = self._to_execute(place, places)
         return Step(
             slot=slot,
             id=place.instruction.id,
@@ -294,7 +301,7 @@ class _Rules:
             stream=int(profile.stream),
             queue=queue,
             held=bool((queue is None and results) or issued or sources or profile.waits),
-            to_execute=self._to_execute(place, places),
+            to_execute=to_execute,
             to_stamp=way.to_stamp,
             gathered=profile.gathered,
             vector_writes=profile.vector_writes,
@@ -305,7 +312,7 @@ class _Rules:
             shared_hold=profile.shared_hold,
             places=profile.places,
             passes=way.passes,
-            to_gather=way.to_gather,
+            to_gather=to_execute - profile.to_execute + way.to_gather,
             longer=way.longer,
             reads=way.reads,
             special=bool(profile.places > 1 or profile.returns or profile.waits or profile.barrier),
@@ -363,7 +370,7 @@ class _Rules:
             longer=busy - 1 if scalar else 0,
             reads=len(profile.scalar_pairs) if machine.scalar_sources_underway else 0,
             to_pipe=machine.interval if queue is None or scalar else max(0, profile.to_execute - queue.pipe),
-            to_gather=profile.to_execute - file.gather_to_execute if file is not None else 0,
+            to_gather=queue.to_execute - file.read_to_execute if file is not None and queue is not None else 0,
             to_stamp=self._double_stamp.cycles if double and self._double_stamp is not None else to_stamp,
         )
 

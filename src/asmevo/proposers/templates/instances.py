@@ -270,8 +270,10 @@ def _prologue(template: CompiledTemplate, binding: Binding) -> list[str]:
     for condition in template.template.conditions:
         for function, name, number in condition.questions():
             shift = number.bit_length() - 1 if function == "aligned" else 32 - number
-            op = _MADE_TRUE[function, binding.bound[name].text[0]]
-            found.append(op.format(binding.bound[name].text, shift))
+            span = binding.bound[name].span
+            assert span is not None
+            register = RegisterSpan(span.file, span.first)  # of wider ones the lowest bits are asked about
+            found.append(_MADE_TRUE[function, str(register)[0]].format(register, shift))
     return found
 
 

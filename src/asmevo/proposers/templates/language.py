@@ -30,7 +30,9 @@ from asmevo.proposers.templates.expressions import Expression, ExpressionError, 
 
 REST = "..."
 _MNEMONIC = re.compile(r"[a-z][a-z0-9_]*")
-_VARIABLE = re.compile(r"(?P<minus>-?)(?P<kind>[vsanm]?)(?P<width>\d*)\$(?P<name>[a-z][a-z0-9_]*)(?:\.(?:(?P<index>\d)|(?P<half>[lh])))?")
+_VARIABLE = re.compile(
+    r"(?P<minus>-?)(?P<kind>[vsanm]?)(?P<width>\d*)\$(?P<name>[a-z][a-z0-9_]*)(?:\.(?:(?P<index>\d)|(?P<half>[lh])))?"
+)
 _WORD = re.compile(r"-?[A-Za-z0-9_.\[\]:,]+")
 _MODIFIER = re.compile(r"(?P<name>[a-z][a-z0-9_]*)(?::(?P<value>.+))?")
 _WIDEST = 32  # registers of one operand

@@ -211,8 +211,8 @@ def _check(entry: TemplateEntry, wave_size: int) -> None:
 def _check_places(entry: TemplateEntry) -> None:
     if not entry.in_place and NOTHING in entry.by:
         raise ValueError(f"`{NOTHING}` in `by` needs in_place")
-    if entry.in_place and (len(entry.by) != len(entry.replaces) or entry.instead or entry.restores or entry.loses):
-        raise ValueError("in_place: `by` has one line for each of `replaces`, without instead, restores and loses")
+    if entry.in_place and (len(entry.by) != len(entry.replaces) or entry.instead or entry.restores):
+        raise ValueError("in_place: `by` has one line for each of `replaces`, without instead and restores")
 
 
 def _check_condition(text: str, known: dict[str, Slot], numbers: set[str]) -> None:

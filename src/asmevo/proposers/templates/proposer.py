@@ -118,11 +118,13 @@ def sites(facts: Facts, templates: list[CompiledTemplate], blocks: Iterable[int]
         index = BlockIndex(facts.kernel, block, liveness, known_bits)
         for template in templates:
             alike: Counter[int] = Counter()
+            seen: set[frozenset[int]] = set()
             for match in find_matches(template, index):
-                last = match.places[-1]
-                application = applied(match, index) if alike[last] < _MOST_ALIKE else None
+                places, last = frozenset(match.places), match.places[-1]
+                application = applied(match, index) if places not in seen and alike[last] < _MOST_ALIKE else None
                 site = Site(index, application) if application is not None else None
                 if site is not None and not _switched_off(facts, site):
+                    seen.add(places)
                     alike[last] += 1
                     yield site
 

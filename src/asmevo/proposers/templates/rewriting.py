@@ -1,12 +1,11 @@
 """From a match to the block that it makes: what is taken out, what stands where instead.
 
-The replacement stands at the place of one of the matched instructions, the last one that will do. For a place p:
+The replacement stands at the place of one of the matched instructions, the last one that will do (or line by line:
+`in_place`). For a place p:
 
 * What it reads must hold there what the matched instructions read: between their places and p nobody else writes it.
 * What a matched instruction wrote and the replacement writes too may be neither read nor written between the two.
 * What a matched instruction wrote and the replacement does not write must have had readers in the match only.
-* If the replacement repeats a matched instruction, and cannot stand in one place with it, that instruction stays where
-  it is: nothing that it reads comes from what falls away, and what it writes is still there at p.
 * What the replacement writes beyond that must be dead behind p; new registers are of those that the kernel uses
   anyway.
 * Memory operations may not come to stand on the other side of one that they must keep their order with.
@@ -87,9 +86,9 @@ def applied(match: Match, index: BlockIndex) -> Application | None:
             return None
         changed = found
     for at in sorted(set(match.places), reverse=True):
-        if _fits(match, match.places, new, at, changed, index):
+        if _fits(match, new, at, changed, index):
             return Application(match, frozenset(match.places), at, new, changed)
-    return _applied_beside(match, new, index) if match.template.instead is None else None
+    return None
 
 
 def _applied_in_place(
@@ -99,41 +98,9 @@ def _applied_in_place(
     if found is None:
         return None
     falling = frozenset(match.places) - found.keys()
-    return Application(match, falling, min(falling, default=match.places[0]), (), found)
-
-
-def _applied_beside(match: Match, new: tuple[Decoded, ...], index: BlockIndex) -> Application | None:
-    """The replacement where instructions that it repeats stay; None if it repeats none, or has no place then."""
-    codes = {index.code[place].decoded.code: place for place in match.places}
-    kept = {codes[each.code] for each in new if each.code in codes}
-    falling = tuple(place for place in match.places if place not in kept)
-    rest = tuple(each for each in new if each.code not in codes)
-    if not kept or not falling or not _stay(kept, falling, index):
-        return None
-    for at in sorted(falling, reverse=True):
-        if _still_there(kept, rest, at, index) and _fits(match, falling, rest, at, {}, index):
-            return Application(match, frozenset(falling), at, rest, kept=frozenset(kept))
-    return None
-
-
-def _stay(kept: set[int], falling: tuple[int, ...], index: BlockIndex) -> bool:
-    """Whether what stays reads nothing that what falls away wrote."""
-    written_there = set(falling)
-    return not any(
-        index.reaching(place, unit) in written_there for place in kept for unit in units_of(index.code[place].reads)
-    )
-
-
-def _still_there(kept: set[int], new: tuple[Decoded, ...], at: int, index: BlockIndex) -> bool:
-    """Whether a place behind those that stay finds what they wrote, and new instructions leave it as it is."""
-    reads, writes = _effects(new)
-    results = 0
-    for place in kept:
-        mask = index.code[place].writes
-        if place > at or any(index.reaching(at, unit) != place for unit in units_of(mask & reads)):
-            return False
-        results |= mask
-    return not results & writes
+    changed = {place: each for place, each in found.items() if each.code != index.code[place].decoded.code}
+    kept = frozenset(found.keys() - changed.keys())
+    return Application(match, falling, min(falling, default=match.places[0]), (), changed, kept)
 
 
 def _conditions_hold(match: Match, binding: Binding, index: BlockIndex) -> bool:
@@ -218,15 +185,8 @@ def _holders(lines: tuple[CompiledLine, ...], binding: Binding) -> dict[int, str
 # --- places --------------------------------------------------------------------------------------------------
 
 
-def _fits(
-    match: Match,
-    places: tuple[int, ...],
-    new: tuple[Decoded, ...],
-    at: int,
-    changed: dict[int, Decoded],
-    index: BlockIndex,
-) -> bool:
-    """Whether `new` may stand at a place instead of the matched instructions at `places`."""
+def _fits(match: Match, new: tuple[Decoded, ...], at: int, changed: dict[int, Decoded], index: BlockIndex) -> bool:
+    places = match.places
     reads, writes = _effects(new)
     lost, restored = match.template.lost, match.template.restored
     if not _inputs_are_there(places, reads, at, index):
