@@ -71,6 +71,12 @@ Every offer passed all gates and ran on the emulator beside its original under i
 file ran beside the original with asynchronous memory under {seeds} more seeds: {different} of {verified} differed.
 {failed} rows failed{mixed}.
 
+The largest gains are waits for global loads: compilers wait for the loads of the next iteration in front of the barrier
+that ends this one, and a version that hides them behind other work saves what a load takes. Such a gain is as good as
+that number; `cold`, `at once` and `of the gain` say how much of it stands with another one. Cache invalidations
+(`global_inv`, `buffer_inv`) hold nothing up in the model, because no trace holds one: no gain rests on their time, but
+those that keep loads in flight across one rest on it not waiting for them.
+
 """
 
 

@@ -71,6 +71,11 @@ BAD = {
     "a name with a space": ({"name": "a b"}, "pattern"),
     "nothing to look for": ({"replaces": []}, "at least 1"),
     "no mnemonic": ({"replaces": ["$a, $b"]}, "is no mnemonic"),
+    "a line that falls away in one place": ({"by": ["nothing"]}, "needs in_place"),
+    "lines without places": ({"in_place": True}, "one line for each of `replaces`"),
+    "half of a pair": ({"replaces": ["v_mov_b16 v2$d.l, $a"], "by": [], "where": []}, "has halves"),
+    "half of a scalar": ({"replaces": ["v_mov_b16 v$d.l, s$a.h"], "by": [], "where": []}, "has halves"),
+    "an operand too many": ({"where": ["min(n) < 32"]}, "nothing that expressions of templates have"),
     "no operand": ({"replaces": ["v_add_u32 v$d, v$t; s_endpgm"]}, "is no operand"),
     "a directive": ({"by": ".byte 1"}, "is no mnemonic"),
     "a second line": ({"by": "v_mov_b32 v$d, $a\n.byte 1"}, "is no"),
@@ -115,7 +120,7 @@ def test_two_templates_of_one_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "value"),
     [("1 + 2 * n", 7), ("n << 4 | 1", 49), ("log2(n + 1)", 2), ("signed(0xffffffff)", -1), ("~n & 0xff", 0xFC),
-     ("ones(n)", 7), ("1 < n <= 3", 1), ("n == 3 and not inline(100)", 1), ("power_of_two(n)", 0)],
+     ("ones(n)", 7), ("1 < n <= 3", 1), ("n == 3 and not inline(100)", 1), ("power_of_two(n)", 0), ("min(5, n)", 3)],
 )  # fmt: skip
 def test_an_expression_has_the_value_that_python_gives_it(text: str, value: int) -> None:
     assert parse_expression(text).value({"n": 3}) == value

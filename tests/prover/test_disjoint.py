@@ -89,6 +89,17 @@ def test_fields_of_records_and_rows(stride: int, offset: int, apart: bool) -> No
     assert certainly_disjoint(build, second, 4, first, 4, False) is apart
 
 
+@pytest.mark.parametrize(
+    ("pitch", "offset", "apart"), [(256, 64, True), (256, 60, False), (256, 252, False), (60, 4, False)]
+)
+def test_columns_of_rows(pitch: int, offset: int, apart: bool) -> None:
+    build = Builder(Terms(), 32)
+    row, column = build.terms.symbol("row", 6, True), build.terms.symbol("column", 4, True)
+    parts = ((pitch, build.extended(row, 32)), (4, build.extended(column, 32)))
+    first, second = build.total(32, 0, parts), build.total(32, offset, parts)
+    assert certainly_disjoint(build, first, 4, second, 4, False) is apart
+
+
 def test_a_tile_of_the_wave_may_be_unknown() -> None:
     build = Builder(Terms(), 32)
     row, tile = build.terms.symbol("row", 4, True), build.terms.symbol("tile", 3, False)

@@ -213,10 +213,11 @@ def _processes_of(root: Path) -> list[int]:
 def test_a_search_killed_in_the_middle_leaves_what_it_had_found(tmp_path: Path) -> None:
     """The command itself with two workers, killed once something was accepted; its workers end, too."""
     root = tmp_path / "runs"
-    words = [str(FILE), "-o", str(tmp_path / "p"), "--ledger", str(root), "--budget", "60s", "--workers", "2"]
+    words = [str(FILE), "-o", str(tmp_path / "p"), "--ledger", str(root), "--budget", "640", "--workers", "2"]
+    words += ["--proposers", "waits,list-scheduler,genetic"]
     environment = os.environ | {"ASMEVO_TEST": str(root)}
     with subprocess.Popen([sys.executable, "-m", "asmevo", "optimize", *words], env=environment) as process:
-        ledger, deadline, accepted = Ledger(root), time.monotonic() + 60, list[dict[str, object]]()
+        ledger, deadline, accepted = Ledger(root), time.monotonic() + 300, list[dict[str, object]]()
         while not accepted and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.1)
             runs = ledger.runs()

@@ -20,6 +20,7 @@ from asmevo.program import read_program
 from asmevo.program.candidate import Candidate
 from asmevo.program.program import Program
 from asmevo.proposers import Facts
+from asmevo.report.tables import print_patch
 from asmevo.search import Budget, Ledger, OptimizationRun, SearchOptions, optimize
 from asmevo.search.executors import Epoch, EpochAnswer, Processes, settlements
 
@@ -37,12 +38,21 @@ def _run(program: Program, root: Path, options: SearchOptions = OPTIONS) -> Opti
 
 
 @pytest.mark.parametrize("kind", CRASHES)
-def test_in_one_process(program: Program, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_one_process(
+    program: Program,
+    kind: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     put_in_place(kind, monkeypatch.setattr)
     run = _run(program, tmp_path)
     (failure,) = run.failures
     assert failure.startswith(f"proposer {NAME} ")
     assert re.search(CRASHES[kind][1], failure)
+    assert run.to_dict()["failures"] == [failure]
+    print_patch(run.patch, run)
+    assert f"given up: proposer {NAME} " in capsys.readouterr().out
     assert run.tried >= OPTIONS.budget.candidates
     assert run.patch.candidates
 

@@ -137,6 +137,9 @@ class _Step(Struct):
             self._log_constraints(run)
         if not patch.candidates:
             _say(f"{name}: nothing better was found, left as it is: {run.why_nothing}")
+            return
+        for failure in run.failures:
+            _say(f"{name}: given up: {failure}")
 
     def _log_offer(self, patch: Patch, best: PatchCandidate) -> None:
         name = f"kernel {patch.kernel}"

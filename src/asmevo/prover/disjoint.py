@@ -6,13 +6,14 @@ has beside D. In memory that lanes share the accesses of any two lanes may meet:
 wave is subtracted, and what varies in either address belongs to the rest as it stands. The accesses are apart if
 
 * the rest stays in a range that keeps them apart, wrapping round included, or
-* the rest is a multiple of a step G, so that the starts are D + m * G apart for some whole number m, and the remainder
-  of D by G leaves room for the first access below the second one and for the second one below G: fields of one record,
-  records lying one behind the other.
+* some parts of the rest are multiples of a step G and all others stay in a range, so that the starts are m * G + R
+  apart for some whole number m and an R from a to b; and a to b lies between two multiples of G, with room for the
+  first access above the lower one and for the second one below the upper one: fields of one record, columns of one
+  row, with records or rows lying one behind the other.
 
-Range and step of the rest follow from its factors and from the bits of its atoms that are certainly 0. Where the range
-shows that nothing wraps round, m * G is meant as it stands; else it is modulo the width of an address, and only the
-power of two in G counts.
+Ranges and steps follow from the factors of the parts and from the bits of their atoms that are certainly 0. Where the
+range of the whole shows that nothing wraps round, m * G is meant as it stands; else it is modulo the width of an
+address, and only steps that are a power of two count.
 
 Everything else counts as possibly the same.
 """
@@ -51,11 +52,15 @@ def certainly_disjoint(
     whole = 1 << bits
     if first_size - least <= start <= whole - second_size - most:
         return True
-    step = gcd(*[signed(factor & ones(bits), bits) * _step(build, atom) for factor, atom in parts])
     start = signed(start, bits)
-    if not -whole // 2 < start + least - first_size <= start + most + second_size < whole // 2:
-        step = gcd(step, whole)
-    return first_size <= start % step <= step - second_size if step else False
+    wraps = not -whole // 2 < start + least - first_size <= start + most + second_size < whole // 2
+    steps = [signed(factor & ones(bits), bits) * _step(build, atom) for factor, atom in parts]
+    for step in {gcd(each, whole) if wraps else abs(each) for each in (*steps, gcd(*steps))}:
+        others = [bound for bound, each in zip(bounds, steps, strict=True) if step and each % step]
+        low, high = (start + sum(pick(bound, 0) for bound in others) for pick in (min, max))
+        if step and low // step == high // step and low % step >= first_size and high % step <= step - second_size:
+            return True
+    return False
 
 
 def _linear(term: Term) -> tuple[int, Parts]:

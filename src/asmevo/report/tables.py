@@ -103,10 +103,10 @@ def print_patch(patch: Patch, run: OptimizationRun) -> None:
     )
     out.print(f"floating point: {patch.floating_point}")
     if not patch.candidates:
-        out.print(f"Nothing better was found: {run.why_nothing}")
+        out.print(f"Nothing better was found: {run.why_nothing}", markup=False)
         return
     for failure in run.failures:
-        out.print(f"given up: {failure}")
+        out.print(f"given up: {failure}", markup=False)
     out.print(_measures_table(patch))
     _print_profiles(out, patch)
     for candidate in patch.candidates:

@@ -1,10 +1,10 @@
 """What an instruction costs that LLVM does not decode but silicon executes.
 
-Hardware looks neither at the fields that an instruction has no use for nor at what its name is. LLVM refuses a word
-with anything but 0 in an unused source, and a scalar opcode that another chip of the family has. Traces hold thousands
-of such words. `as_executed` finds the nearest word that LLVM does take: as few fields cleared as possible, or the
-family's other chips asked. A field that is used decodes as it stands, so what is cleared is no operand. The answer is
-for timing alone: it says which unit executes the word and which registers it names, not what it computes.
+Hardware does not look at the fields that an instruction has no use for, and does something with an opcode that only
+another chip of its family has. LLVM refuses such words; traces hold thousands of them. `as_executed` finds the nearest
+word that LLVM does take: as few fields cleared as possible, or the family's other chips asked. A field that is used
+decodes as it stands, so what is cleared is no operand. The answer is for timing alone: it says which unit executes the
+word and which registers it names, not what it computes.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ Results wait until the next instruction's come. Then they are written, one a cyc
 except for a register that is overwritten just then: it is never written.
 
 The shape and the numbers (facts of the target) were found by a search over such mechanisms, by the execute times of a
-v_fmac loop on gfx1100 and gfx1200 and of discover_ops, where all registers are in one bank, and were tested on the loop
-of gfx1201. It is not yet the whole mechanism: about two of three execute times of the loop come out exactly, most
-of the rest within a cycle. Time is in cycles.
+v_fmac loop on gfx1100 and gfx1200 and of discover_ops, where all registers are in one bank; the loop of gfx1201 took no
+part in the search but in the choice between its results. It is not yet the whole mechanism: about two of three execute
+times of the loop come out exactly, most of the rest within a cycle. Time is in cycles.
 """
 
 from __future__ import annotations
@@ -116,8 +116,9 @@ class RegisterFile:
             several = len(operands) > 1
             done, stamp, place, execute = start, start << _COUNT_BITS, start & _MASK, start + self._to_execute
             for bank, cache, unit in operands:
-                if cached[cache] != first + unit or usable[cache] > start:
-                    cached[cache] = first + unit
+                register = first + unit
+                if usable[cache] > start or cached[cache] != register:
+                    cached[cache] = register
                     ring = busy[bank]
                     taken = ring[place] - stamp
                     if taken < ports:
@@ -139,8 +140,9 @@ class RegisterFile:
             if len(results) == 1 and len(held) == 1:
                 bank, unit = results[0]
                 ring, waiting = held[0]
-                if waiting != first + unit:
-                    held[0] = self._busy[bank], first + unit
+                register = first + unit
+                if waiting != register:
+                    held[0] = self._busy[bank], register
                     cycle = earliest + self._write
                     taken = ring[cycle & _MASK] - (cycle << _COUNT_BITS)
                     ring[cycle & _MASK] = (cycle << _COUNT_BITS) + (taken + 1 if taken > 0 else 1)
