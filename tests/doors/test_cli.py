@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -126,13 +126,18 @@ def test_wrong_usage() -> None:
 
 
 def test_start_up_is_quick() -> None:
-    """The design asks for 0.4 s; the best of three leaves room for a busy machine."""
+    """The design asks for 0.4 s; processor time and the best of three leave room for a busy machine."""
     times = []
     for _ in range(3):
-        start = time.perf_counter()
+        before = _time_of_children()
         asmevo("--help")
-        times.append(time.perf_counter() - start)
+        times.append(_time_of_children() - before)
     assert min(times) < 0.8
+
+
+def _time_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 CASES = Path(__file__).resolve().parent.parent / "data" / "cases"
