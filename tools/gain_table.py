@@ -63,9 +63,10 @@ is one launch of a kernel as the compiler made it (Triton or clang, see tests/da
 optimised at level standard.
 Gains are predictions of the cycle model, not measurements: the geometric mean over a lone wave and as many waves as
 occupancy allows (at most 4), memory answering from L2. `cold` and `at once` are what the same offer gains if memory
-answers from nowhere nearer than DRAM, or at once. `measured` is the share of the lone wave's predicted cycles whose
-latencies were measured on silicon, `of the gain` that share of the cycles that were saved. Waits, VOPD pairs, VGPRs
-(live, highest) and waves (occupancy a SIMD) are before -> after.
+answers from nowhere nearer than DRAM, or at once, `8 waves` with so many on the SIMD (`-` where fewer fit).
+`measured` is the share of the lone wave's predicted cycles whose latencies were measured on silicon, `of the gain`
+that share of the cycles that were saved. Waits, VOPD pairs, VGPRs (live, highest) and waves (occupancy a SIMD) are
+before -> after.
 
 Every offer passed all gates and ran on the emulator beside its original under its launch manifest; then the written
 file ran beside the original with asynchronous memory under {seeds} more seeds: {different} of {verified} differed.
@@ -73,7 +74,8 @@ file ran beside the original with asynchronous memory under {seeds} more seeds: 
 
 The largest gains are waits for global loads: compilers wait for the loads of the next iteration in front of the barrier
 that ends this one, and a version that hides them behind other work saves what a load takes. Such a gain is as good as
-that number; `cold`, `at once` and `of the gain` say how much of it stands with another one. Cache invalidations
+that number; `cold`, `at once` and `of the gain` say how much of it stands with another one, `8 waves` how much of it
+other waves would hide anyway. Cache invalidations
 (`global_inv`, `buffer_inv`) hold nothing up in the model, because no trace holds one: no gain rests on their time, but
 those that keep loads in flight across one rest on it not waiting for them.
 
@@ -86,8 +88,8 @@ Key = tuple[str, str, str]
 class Row(Struct, frozen=True):
     """One launch on one target. `proposers` is `all` or a name; numbers are (before, after).
 
-    `elsewhere` are gains by memory scenario. `tree` names the state of the sources; `failure` says why there is no
-    more.
+    `elsewhere` are gains by memory scenario, `crowded` by waves on a fuller SIMD. `tree` names the state of the
+    sources; `failure` says why there is no more.
     """
 
     launch: str
@@ -108,6 +110,7 @@ class Row(Struct, frozen=True):
     seconds: float = 0.0
     measured_gain: float = 0.0
     elsewhere: dict[str, float] = {}
+    crowded: dict[str, float] = {}
     tree: str = ""
     failure: str = ""
 
@@ -241,6 +244,7 @@ def make_row(name: str, target: str, proposers: str, budget: Budget) -> Row:
         measured=round(estimate(made, waves=1).known.get("measured", 0.0), 4),
         measured_gain=best.gain_known.get("measured", 0.0),
         elsewhere=best.gain_elsewhere,
+        crowded=best.gain_crowded,
     )
 
 
@@ -347,13 +351,13 @@ def _alone(rows: Sequence[Row]) -> list[str]:
 def _table(rows: Sequence[Row]) -> Iterator[str]:
     yield "## Rows"
     yield ""
-    head = "| target | launch | gain | cold | at once | waits | VOPD pairs | VGPRs | waves |"
+    head = "| target | launch | gain | cold | at once | 8 waves | waits | VOPD pairs | VGPRs | waves |"
     yield f"{head} measured | of the gain | verified |"
-    yield "|---|---|---|---|---|---|---|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|---|---|"
     for row in rows:
         pairs_ = _change(row.dual_pairs) if any(row.dual_pairs) else "-"
         if row.failure:
-            yield f"| {row.target} | {row.launch} | FAILED {row.failure.replace('|', '/')} |" + " - |" * 9
+            yield f"| {row.target} | {row.launch} | FAILED {row.failure.replace('|', '/')} |" + " - |" * 10
             continue
         how = f"DIFFERS {row.difference}" if row.difference else f"{len(row.gates)} gates, {row.seeds} seeds"
         cells = (
@@ -361,6 +365,7 @@ def _table(rows: Sequence[Row]) -> Iterator[str]:
             row.launch,
             _percent(row.gain) if row.gates else "nothing better",
             *(_percent(row.elsewhere[memory]) if memory in row.elsewhere else "-" for memory in ("cold", "lds-only")),
+            _percent(row.crowded["8"]) if "8" in row.crowded else "-",
             _change(row.waits),
             pairs_,
             _change(row.vgprs),

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from compiled_programs import all_files
 from msgspec.structs import replace
-from written_kernels import written
+from written_kernels import COMPILED, written
 
 from asmevo.gates import TimingGate
-from asmevo.program import read_program
+from asmevo.program import open_program, read_program
 from asmevo.program.edit import script_between
 from asmevo.program.kernel import Kernel
 from asmevo.prover import FloatPolicy
@@ -20,6 +20,10 @@ from asmevo.search.bench import Bench
 from asmevo.search.board import Board
 from asmevo.search.explain import relies_on
 from asmevo.search.offering import make_offers
+from asmevo.timing import estimate
+from asmevo.timing.estimate import simulate
+from asmevo.timing.path import path_of
+from asmevo.timing.scenarios import machine_for
 
 ANY = "gfx1201/saxpy.hsaco"  # offers need a program only where they are run
 LOAD = "global_load_dword v4, v[0:1], off"
@@ -48,6 +52,7 @@ def test_a_load_that_is_hidden_rests_on_the_latency_of_loads() -> None:
     assert share * parent.cycles == pytest.approx(120, abs=15)
     assert basis.elsewhere["lds-only"] < 0.05
     assert basis.elsewhere["cold"] > 0.05
+    assert basis.crowded[8] < share
 
 
 def test_no_ops_that_go_rest_on_issue_slots_and_not_on_memory() -> None:
@@ -63,6 +68,7 @@ def test_nothing_saved_is_said_to_rest_on_nothing() -> None:
     assert basis.saved == ()
     assert basis.known == {}
     assert basis.elsewhere == {"cold": 0.0, "lds-only": 0.0}
+    assert basis.crowded == {8: 0.0}
     assert "what is saved is nothing" in relies_on(basis, "l2", FloatPolicy.EXACT)
 
 
@@ -73,7 +79,21 @@ def test_the_text_names_reasons_sources_and_other_memory() -> None:
     assert "memory scenario `l2` (the gain is " in text
     assert "% with `cold`" in text
     assert "% with `lds-only`" in text
+    assert "with 8 waves a SIMD the gain is " in text
     assert text.endswith("floating-point policy `contract`: results are equal only as far as it says")
+
+
+def test_what_is_offered_was_simulated_longer_where_a_loop_does_not_become_steady() -> None:
+    """With 4 waves 8 iterations are simulated of this loop by default, and 32 of the same loop for offers."""
+    kernel = open_program(COMPILED / "gfx906" / "matmul_f16.hsaco").select()[0]
+    assert not any(loop.steady for loop in estimate(kernel, waves=4).loops)
+    machine, path = machine_for(kernel.target, kernel.wave_size, "l2"), path_of(kernel)
+    made = []
+    for patience in (1, Bench(kernel, SearchOptions()).patient_timing.patience):
+        logs = simulate(kernel, machine, path, 4, 100, patience=patience).logs
+        made.append(min(len(own) for log in logs if log.repeats for own in log.passes))
+    assert made[0] == 8
+    assert made[1] >= 32
 
 
 BOTH_LOADS = """s_load_b32 s4, s[0:1], 0x0

@@ -101,14 +101,21 @@ def test_the_document_shows_what_there_is(
     monkeypatch.setattr(table, "DOCUMENT", tmp_path / "gains.md")
     elsewhere = {"cold": 0.3, "lds-only": -0.01}
     whole = replace(
-        row, proposers="all", launch="matmul_f16", gain=0.5, waits=(7, 3), measured=0.25, elsewhere=elsewhere
+        row,
+        proposers="all",
+        launch="matmul_f16",
+        gain=0.5,
+        waits=(7, 3),
+        measured=0.25,
+        elsewhere=elsewhere,
+        crowded={"8": 0.04},
     )
     odd = replace(whole, launch="odd", gain=0.0, gates=(), seeds=0)
     wrong = replace(whole, launch="wrong", difference="y[3] is 1.0")
     failed = table.Row("lost", "gfx942", "all", "6", failure="KeyError: 'v7'", tree="another")
     table.write_document([row, whole, odd, wrong, failed])
     text = (tmp_path / "gains.md").read_text()
-    assert "| gfx942 | matmul_f16 | 50.0 % | 30.0 % | -1.0 % | 7 -> 3 |" in text
+    assert "| gfx942 | matmul_f16 | 50.0 % | 30.0 % | -1.0 % | 4.0 % | 7 -> 3 |" in text
     assert "| gfx942 | odd | nothing better |" in text
     assert "| gfx942 | lost | FAILED KeyError: 'v7' |" in text
     assert "1 rows failed; the rows were made by 2 states of the sources." in text

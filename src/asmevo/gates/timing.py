@@ -60,13 +60,13 @@ def wave_counts(kernel: Kernel) -> tuple[int, ...]:
 
 
 class TimingGate:
-    """Predicts the parent once, candidates when asked."""
+    """Predicts the parent once, candidates when asked; `memory` and `patience` as for `estimate`."""
 
     name = "timing"
 
-    def __init__(self, parent: Kernel, memory: str = "l2") -> None:
+    def __init__(self, parent: Kernel, memory: str = "l2", patience: int = 1) -> None:
         self.waves = wave_counts(parent)
-        self.memory = memory
+        self.memory, self.patience = memory, patience
         self._kernel, self._fitting = parent, occupancy(parent).waves
         self._of_parent: dict[int, Estimate] = {}
         self.parent = tuple(self._parent(waves) for waves in (1, self.waves[-1]))
@@ -78,7 +78,7 @@ class TimingGate:
 
     def estimate(self, kernel: Kernel, waves: int) -> Estimate:
         """One estimate under the gate's memory scenario."""
-        return estimate(kernel, waves=waves, memory=self.memory)
+        return estimate(kernel, waves=waves, memory=self.memory, patience=self.patience)
 
     def predict(self, kernel: Kernel, lone: Estimate | None = None) -> Prediction:
         """The estimates of a version, against the parent's; `lone` is that of a lone wave if the caller has it."""

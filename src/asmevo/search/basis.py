@@ -6,7 +6,8 @@ number, or an assumption. What was added elsewhere (a stall that moved) is held 
 numbers of waves that a prediction is made of count the same, each as shares of the original's cycles.
 
 Memory that answers after a fixed time is the boldest assumption of the model. So the gain is also predicted anew with
-cold memory and with memory that answers at once: a gain that one scenario alone shows is a gain of that scenario.
+cold memory and with memory that answers at once: a gain that one scenario alone shows is a gain of that scenario. And
+it is predicted for a fuller SIMD, where other waves hide what one waits for, and waiting less is worth less.
 """
 
 from __future__ import annotations
@@ -16,11 +17,16 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from asmevo.analysis.occupancy import occupancy
 from asmevo.gates import Prediction
 from asmevo.program.kernel import Kernel
 from asmevo.timing import Estimate, estimate
 from asmevo.timing.machine import SCENARIOS
 from asmevo.timing.scenarios import machine_for
+
+PATIENCE = 4
+"""How long offers are simulated where a loop does not become steady; a convention, see estimate."""
+_CROWD = 8  # waves
 
 
 class Reason(NamedTuple):
@@ -31,10 +37,14 @@ class Reason(NamedTuple):
 
 
 class Basis(Struct, frozen=True):
-    """`saved` by reason, largest first, as shares of the original's cycles. `elsewhere` is the gain by scenario."""
+    """`saved` by reason, largest first, as shares of the original's cycles.
+
+    `elsewhere` is the gain by scenario. `crowded` is that by more waves on the SIMD, where more fit.
+    """
 
     saved: tuple[tuple[Reason, float], ...]
     elsewhere: Mapping[str, float]
+    crowded: Mapping[int, float]
 
     @property
     def known(self) -> dict[str, float]:
@@ -56,7 +66,17 @@ def basis_of(parent: Kernel, candidate: Kernel, prediction: Prediction) -> Basis
             fell = (was[reason] - now.get(reason, 0.0)) / whole / len(prediction.parent)
             found[reason] = found.get(reason, 0.0) + fell
     saved = sorted(((reason, share) for reason, share in found.items() if share > 0), key=lambda pair: -pair[1])
-    return Basis(tuple(saved), dict(_elsewhere(parent, candidate, prediction)))
+    memory = prediction.estimates[0].memory
+    fit = min(occupancy(parent).waves, occupancy(candidate).waves, _CROWD)
+    crowded = {fit: 1.0 - _ratio(parent, candidate, (fit, fit), memory)} if fit > prediction.parent[-1].waves else {}
+    return Basis(tuple(saved), dict(_elsewhere(parent, candidate, prediction)), crowded)
+
+
+def _ratio(parent: Kernel, candidate: Kernel, waves: tuple[int, int], memory: str) -> float:
+    """Cycles a wave as a share of the parent's, of so many waves of each."""
+    pairs = zip((parent, candidate), waves, strict=True)
+    before, after = (estimate(each, waves=count, memory=memory, patience=PATIENCE) for each, count in pairs)
+    return after.cycles_per_wave / before.cycles_per_wave
 
 
 def _reasons(kernel: Kernel, version: Estimate) -> dict[Reason, float]:
@@ -76,9 +96,4 @@ def _elsewhere(parent: Kernel, candidate: Kernel, prediction: Prediction) -> Ite
     ]
     for memory in SCENARIOS:
         if memory != prediction.estimates[0].memory:
-            ratios = tuple(
-                estimate(candidate, waves=after, memory=memory).cycles_per_wave
-                / estimate(parent, waves=before, memory=memory).cycles_per_wave
-                for before, after in counts
-            )
-            yield memory, Prediction((), ratios).gain
+            yield memory, Prediction((), tuple(_ratio(parent, candidate, both, memory) for both in counts)).gain

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
@@ -23,6 +24,7 @@ from asmevo.program.kernel import Kernel
 from asmevo.proposers import Facts
 from asmevo.proposers.asking import what_happened
 from asmevo.proposers.versions import version_hash
+from asmevo.search.basis import PATIENCE
 from asmevo.search.options import SearchOptions
 from asmevo.search.tried import Tried
 from asmevo.timing import estimate
@@ -94,6 +96,11 @@ class Bench:
             self._costs.clear()
         self._costs[version] = cost
         return cost
+
+    @cached_property
+    def patient_timing(self) -> TimingGate:
+        """For what is offered: a search finds what looks good in few iterations of a loop that never becomes steady."""
+        return TimingGate(self.kernel, self.options.memory, PATIENCE)
 
     def facts(self, kernel: Kernel, rng: random.Random, out_of_time: Callable[[], bool]) -> Facts:
         """What a proposer is told about a version."""

@@ -39,6 +39,7 @@ def relies_on(basis: Basis, memory: str, policy: FloatPolicy) -> str:
         parts.append(f"it was mostly {', '.join(falls)}")
     others = ", ".join(f"{100 * gain:.1f} % with `{name}`" for name, gain in basis.elsewhere.items())
     parts.append(f"memory scenario `{memory}` (the gain is {others})" if others else f"memory scenario `{memory}`")
+    parts += [f"with {waves} waves a SIMD the gain is {100 * gain:.1f} %" for waves, gain in basis.crowded.items()]
     if policy is not FloatPolicy.EXACT:
         parts.append(f"floating-point policy `{policy}`: results are equal only as far as it says")
     return "; ".join(parts)

@@ -30,7 +30,7 @@ _LOOKED_AT = 400
 def make_offers(bench: Bench, board: Board, program: Program) -> tuple[PatchCandidate, ...]:
     """The offers, best first; gates that refuse here are counted on the board."""
     emulation = _emulation(bench, program) if board.found else None
-    predicted = [(bench.timing.predict(each.kernel), each) for each in _different(bench, board)]
+    predicted = [(bench.patient_timing.predict(each.kernel), each) for each in _different(bench, board)]
     offers: list[PatchCandidate] = []
     for prediction, candidate in sorted(predicted, key=lambda pair: pair[0].cost):
         if len(offers) == bench.options.offers:
@@ -65,7 +65,7 @@ def _different(bench: Bench, board: Board) -> Iterator[Candidate]:
 
 def _timing(bench: Bench, prediction: Prediction, basis: Basis) -> Verdict:
     """The timing gate's verdict; a gain that turns into a loss with cold memory is none."""
-    verdict = bench.timing.verdict(prediction)
+    verdict = bench.patient_timing.verdict(prediction)
     cold = basis.elsewhere.get("cold", 0.0)
     if not verdict.accepted or cold >= -MINIMUM_GAIN:
         return verdict
@@ -93,11 +93,12 @@ def _offer(
     return PatchCandidate(
         rank=rank,
         script=candidate.script,
-        why=explain(candidate.parent, candidate.kernel, bench.timing.parent[0], lone),
+        why=explain(candidate.parent, candidate.kernel, bench.patient_timing.parent[0], lone),
         relies_on=relies_on(basis, lone.memory, bench.options.floating_point),
         after=measure(candidate.kernel, prediction.estimates),
         predicted_gain=prediction.gain,
         gain_known={known: round(share, 4) for known, share in basis.known.items()},
         gain_elsewhere={memory: round(gain, 4) for memory, gain in basis.elsewhere.items()},
+        gain_crowded={str(waves): round(gain, 4) for waves, gain in basis.crowded.items()},
         verdicts=tuple(each.to_dict() for each in verdicts),
     )

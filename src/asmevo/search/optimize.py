@@ -211,7 +211,7 @@ class _Search(Struct):
 
     def patch(self) -> Patch:
         """What is offered, or why nothing is."""
-        parent, timing = self.bench.kernel, self.bench.timing
+        parent, timing = self.bench.kernel, self.bench.patient_timing
         lone = timing.parent[0]
         launch = self.options.launch
         return Patch(

@@ -53,7 +53,8 @@ class PatchCandidate(_Model):
     """One offer. `why` says what makes it faster, `relies_on` what must hold for that.
 
     `gain_known` are shares of the cycles that are saved, by how well the number behind them is known; `gain_elsewhere`
-    is the predicted gain under the other memory scenarios.
+    is the predicted gain under the other memory scenarios, `gain_crowded` with more waves on the SIMD than
+    `predicted_gain` is about.
     """
 
     rank: int
@@ -64,6 +65,7 @@ class PatchCandidate(_Model):
     predicted_gain: float
     gain_known: dict[str, float] = Field(default_factory=dict)
     gain_elsewhere: dict[str, float] = Field(default_factory=dict)
+    gain_crowded: dict[str, float] = Field(default_factory=dict)
     verdicts: tuple[dict[str, Any], ...]
 
 

@@ -110,6 +110,7 @@ def estimate(
     memory: Memory = "l2",
     only_loops: bool = False,
     observe: Observe | None = None,
+    patience: int = 1,
 ) -> Estimate:
     """Estimates a kernel.
 
@@ -117,7 +118,9 @@ def estimate(
     by the index of the loop's header block. `memory`: "cold", "l2", "lds-only" (global memory answers at
     once), or cycles by latency class (e.g. {"vmem_load": 500}). `only_loops` leaves out the code between
     innermost loops, which is faster and enough to compare loop schedules; each loop then starts with nothing
-    in flight. `observe` hears of each simulated issue. Raises ValueError for values that make no sense.
+    in flight. `observe` hears of each simulated issue. `patience`: how many times as many iterations are simulated of a
+    loop that does not become steady; the mean over few depends on where they end. Raises ValueError for values that
+    make no sense.
     """
     if waves is not None and waves < 1:
         raise ValueError(f"a SIMD cannot run {waves} waves")
@@ -127,7 +130,7 @@ def estimate(
     stretches = path_of(kernel)
     if only_loops:
         stretches = tuple(each for each in stretches if each.loop is not None)
-    simulator = simulate(kernel, machine, stretches, count, trip_count, observe)
+    simulator = simulate(kernel, machine, stretches, count, trip_count, observe, patience)
     return _Summary(kernel, machine, stretches, simulator, trip_count).estimate(count, possible, memory)
 
 
@@ -138,9 +141,10 @@ def simulate(
     waves: int,
     trip_count: TripCounts,
     observe: Observe | None = None,
+    patience: int = 1,
 ) -> Simulator:
     """The simulator after `waves` waves went through stretches of a kernel's path, one after the other."""
-    most = max(_FEWEST_ITERATIONS, min(MOST_ITERATIONS, WAVE_ITERATIONS // waves))
+    most = patience * max(_FEWEST_ITERATIONS, min(MOST_ITERATIONS, WAVE_ITERATIONS // waves))
     limits = [min(trips_of(each.loop, trip_count), most) if each.loop is not None else 1 for each in stretches]
     steps = schedule(machine, (_code(kernel, each) for each in stretches))
     plan = [(own, each.loop is not None, limit) for own, each, limit in zip(steps, stretches, limits, strict=True)]

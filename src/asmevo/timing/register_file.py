@@ -91,7 +91,7 @@ class RegisterFile:
 
     __slots__ = (
         *("_busy", "_cached", "_gathered", "_held", "_ports", "_read", "_reuse", "_to_execute"),
-        *("_usable", "_write"),
+        *("_usable", "_write", "_written"),
     )
 
     def __init__(self, facts: RegisterFileFacts) -> None:
@@ -101,7 +101,7 @@ class RegisterFile:
         self._cached = [-1] * (2 * facts.caches)
         self._usable = [0] * (2 * facts.caches)
         self._reuse = [facts.first_source_reuse] * facts.caches + [facts.source_reuse] * facts.caches
-        self._gathered = _LONG_AGO
+        self._gathered = self._written = _LONG_AGO
         self._held: list[tuple[list[int], int]] = []
 
     def gather(self, wave: int, operands: Operands, results: Results, possible: int, earliest: int) -> int:
@@ -144,6 +144,9 @@ class RegisterFile:
                 if waiting != register:
                     held[0] = self._busy[bank], register
                     cycle = earliest + self._write
+                    if cycle <= self._written:
+                        cycle = self._written + 1
+                    self._written = cycle
                     taken = ring[cycle & _MASK] - (cycle << _COUNT_BITS)
                     ring[cycle & _MASK] = (cycle << _COUNT_BITS) + (taken + 1 if taken > 0 else 1)
             else:
@@ -154,10 +157,12 @@ class RegisterFile:
         """Newer results have come: those that waited are written from `cycle` on."""
         new = [(self._busy[bank], first + unit) for bank, unit in results]
         registers = [register for _, register in new]
+        cycle = max(cycle, self._written + 1)
         for ring, register in self._held:
             if register not in registers:
                 taken = ring[cycle & _MASK] - (cycle << _COUNT_BITS)
                 ring[cycle & _MASK] = (cycle << _COUNT_BITS) + (taken + 1 if taken > 0 else 1)
+                self._written = cycle
                 cycle += 1
         self._held = new
 
