@@ -63,10 +63,10 @@ def test_every_template_is_proved_for_an_instance(name: str) -> None:
     """On one target, by turns; `test_every_template_is_proved_wherever_it_applies` takes all."""
     template = LIBRARY[name]
     versions = usable(template)
-    version = versions[list(LIBRARY).index(name) % len(versions)]
-    instance = next(instances(version))
+    turn = list(LIBRARY).index(name) % len(versions)
+    instance = next(each for version in versions[turn:] + versions[:turn] for each in instances(version))
     result = KernelProver(instance.before, template.policy, LIMITS).prove(instance.after)
-    assert result.outcome is Outcome.PROVED, (version.context, instance.old, instance.new, result.reason)
+    assert result.outcome is Outcome.PROVED, (instance.context, instance.old, instance.new, result.reason)
     assert [each.decoded.code for each in instance.before.instructions] != [
         each.decoded.code for each in instance.after.instructions
     ]
@@ -77,7 +77,9 @@ def test_every_template_is_proved_for_an_instance(name: str) -> None:
 def test_every_template_is_proved_wherever_it_applies(name: str) -> None:
     proof = prove_template(LIBRARY[name], contexts_of(TARGETS))
     assert proof.outcome is Outcome.PROVED, (proof.reason, proof.failed)
-    assert set(proof.targets) == {each.context.target.name for each in usable(LIBRARY[name])}
+    # Not every GPU of a family has all of its dot products and conversions: there the pattern cannot be written.
+    could = {each.context.target.name for each in usable(LIBRARY[name]) if next(instances(each), None) is not None}
+    assert set(proof.targets) == could
 
 
 @pytest.mark.parametrize("name", [name for name, each in LIBRARY.items() if each.policy > FloatPolicy.EXACT])

@@ -35,8 +35,8 @@ _COUNT_BITS = 3
 _REGISTER_BITS = 11
 _LONG_AGO = -(1 << 30)
 
-Operands = tuple[tuple[int, int, int], ...]
-"""Bank, cache and register unit of each VGPR read, in the order of reading."""
+Operands = tuple[tuple[int, int, int, int], ...]
+"""Bank, cache, register unit and cycles until reuse from the cache of each VGPR read, in the order of reading."""
 Results = tuple[tuple[int, int], ...]
 """Bank and register unit of each VGPR written."""
 
@@ -64,7 +64,15 @@ class RegisterFileFacts(Struct, frozen=True):
     def operands(self, positions: Iterable[tuple[int, int]]) -> Operands:
         """Where the reads of (source position, register unit) go."""
         ordered = sorted(positions, key=lambda each: each[0] < _ACCUMULATOR)
-        return tuple((unit % self.banks, self._cache(position, unit), unit) for position, unit in ordered)
+        return tuple(
+            (
+                unit % self.banks,
+                self._cache(position, unit),
+                unit,
+                self.source_reuse if position else self.first_source_reuse,
+            )
+            for position, unit in ordered
+        )
 
     def results(self, units: Iterable[int]) -> Results:
         """Where the writes of register units go."""
@@ -90,7 +98,7 @@ class RegisterFile:
     """
 
     __slots__ = (
-        *("_busy", "_cached", "_gathered", "_held", "_ports", "_read", "_reuse", "_to_execute"),
+        *("_busy", "_cached", "_gathered", "_held", "_ports", "_read", "_to_execute"),
         *("_usable", "_write", "_written"),
     )
 
@@ -100,7 +108,6 @@ class RegisterFile:
         self._busy = [[0] * _CYCLES for _ in range(facts.banks)]
         self._cached = [-1] * (2 * facts.caches)
         self._usable = [0] * (2 * facts.caches)
-        self._reuse = [facts.first_source_reuse] * facts.caches + [facts.source_reuse] * facts.caches
         self._gathered = self._written = _LONG_AGO
         self._held: list[tuple[list[int], int]] = []
 
@@ -111,11 +118,11 @@ class RegisterFile:
         """
         first = wave << _REGISTER_BITS
         if operands:
-            busy, cached, usable, reuse, ports = self._busy, self._cached, self._usable, self._reuse, self._ports
+            busy, cached, usable, ports = self._busy, self._cached, self._usable, self._ports
             start = possible if possible > self._gathered else self._gathered
             several = len(operands) > 1
             done, stamp, place, execute = start, start << _COUNT_BITS, start & _MASK, start + self._to_execute
-            for bank, cache, unit in operands:
+            for bank, cache, unit, reuse in operands:
                 register = first + unit
                 if usable[cache] > start or cached[cache] != register:
                     cached[cache] = register
@@ -128,10 +135,10 @@ class RegisterFile:
                         read = self._next_free(ring, start + 1)
                         if read > done:
                             done = read
-                    usable[cache] = read + reuse[cache]
+                    usable[cache] = read + reuse
                     execute = done + self._read
                 elif several:
-                    usable[cache] = start + reuse[cache]
+                    usable[cache] = start + reuse
             self._gathered = done
             if execute > earliest:
                 earliest = execute
@@ -147,8 +154,8 @@ class RegisterFile:
                     if cycle <= self._written:
                         cycle = self._written + 1
                     self._written = cycle
-                    taken = ring[cycle & _MASK] - (cycle << _COUNT_BITS)
-                    ring[cycle & _MASK] = (cycle << _COUNT_BITS) + (taken + 1 if taken > 0 else 1)
+                    place, stamp = cycle & _MASK, cycle << _COUNT_BITS
+                    ring[place] = (ring[place] if ring[place] > stamp else stamp) + 1
             else:
                 self._write_back(first, results, earliest + self._write)
         return earliest
@@ -160,8 +167,8 @@ class RegisterFile:
         cycle = max(cycle, self._written + 1)
         for ring, register in self._held:
             if register not in registers:
-                taken = ring[cycle & _MASK] - (cycle << _COUNT_BITS)
-                ring[cycle & _MASK] = (cycle << _COUNT_BITS) + (taken + 1 if taken > 0 else 1)
+                place, stamp = cycle & _MASK, cycle << _COUNT_BITS
+                ring[place] = (ring[place] if ring[place] > stamp else stamp) + 1
                 self._written = cycle
                 cycle += 1
         self._held = new
