@@ -77,6 +77,8 @@ def examined(name: str, gpu: str) -> dict[str, Any]:
         else:
             last = judgement.verdicts[-1]
             result["refused"].append([own, last.gate, last.reason])
+    hopeless = {own for own, count in result["judged"].items() if count and not result["accepted"][own]}
+    kept = [each for each in kept if each.application.name not in hopeless]
     if kept:
         assert pipeline is not None
         script, chosen = together(facts, kept, "templates")

@@ -9,7 +9,7 @@ from written_kernels import written
 from asmevo.checks.constraints import constraints_for
 from asmevo.gates import Pipeline
 from asmevo.program.candidate import Candidate
-from asmevo.program.edit import apply_script
+from asmevo.program.edit import apply_script, script_between
 from asmevo.program.kernel import Kernel
 from asmevo.proposers import Facts, Templates
 from asmevo.proposers.placement import Placement
@@ -111,7 +111,8 @@ NEAR_MISSES = {
     "copy-s": {"instead": {"v$t": "1.0"}},
     "max3-f32": {"by": ("v_min3_f32|v_min3_num_f32 v$d, $a, $b, $c",)},
     "lds-load-two-neighbour": {
-        "where": ("n < m",), "examples": {"n": (0x1100,), "m": (0x1102,), "o": (0,), "p": (1,)},
+        "where": ("n < m",),
+        "examples": {"n": (0x1100,), "m": (0x1102,), "o": (0,), "p": (1,)},
     },
     "lds-load-two-common": {
         "by": (
@@ -285,6 +286,21 @@ def test_an_alignment_that_follows_from_another_block() -> None:
     assert found_in(only_some_lanes, "lds-load-wide", end=end)[1] == []
 
 
+def test_what_moves_up_over_a_wait_takes_the_wait_along() -> None:
+    text = (
+        "global_load_b32 v5, v[6:7], off\nv_mov_b16 v0.l, v1.l\nv_mov_b32 v1, 0\ns_waitcnt vmcnt(0)\n"
+        "v_mov_b16 v0.h, v5.l"
+    )
+    facts, (site,) = found_in(text, "halves-lowlow-up", gpu="gfx1100")
+    assert site.application.at < max(site.application.removed)
+    after = rewritten(facts, site)
+    code = [each.text for each in after.blocks[0].instructions]
+    wait = next(place for place, each in enumerate(code) if each == "s_waitcnt vmcnt(0)")
+    assert wait < next(place for place, each in enumerate(code) if each.startswith("v_perm_b32"))
+    blocks = script_between(facts.kernel, after.blocks, "moved")
+    assert Pipeline(facts.kernel).judge(Candidate.make(facts.kernel, blocks)).accepted
+
+
 def test_a_clause_gets_shorter_with_its_loads() -> None:
     text = (
         "s_clause 0x2\nglobal_load_b32 v0, v[4:5], off\nglobal_load_b32 v1, v[4:5], off offset:4\n"
@@ -346,6 +362,17 @@ def test_singles_first_and_all_that_fit_together_last() -> None:
     next(refusing)
     refusing.send(False)
     assert list(refusing) == []  # one that was refused is not in what comes together
+
+
+def test_a_template_that_is_refused_each_time_is_not_among_all_together() -> None:
+    text = "\n".join(f"v_lshlrev_b32 v{n}, 2, v{n}\nv_add_u32 v{n}, v{n}, v60" for n in range(50))
+    pair = "\nv_or_b32 v52, v53, v54\nv_or_b32 v52, v52, v55\nv_or_b32 v56, v57, v58\nv_or_b32 v56, v56, v59"
+    generator = Templates().propose(Facts(written(text + pair + RETURN)))
+    origins = [next(generator).origin]
+    while "or3" not in origins[-1]:
+        origins.append(generator.send(False).origin)
+    assert len(origins) > 40
+    assert origins[-1] == "templates: 2 x or3"
 
 
 def test_applications_that_meet_are_not_put_together() -> None:

@@ -32,7 +32,9 @@ def relies_on(basis: Basis, memory: str, policy: FloatPolicy) -> str:
     facts = ", ".join(f"{share:.0%} {_words(known)}" for known, share in basis.known.items() if share >= 0.005)
     whole = sum(share for _, share in basis.saved)
     falls = [
-        f"{share / whole:.0%} `{reason.words}` ({_words(reason.known)})" for reason, share in basis.saved[:_FALLS_NAMED]
+        f"{share / whole:.0%} `{reason.words}` ({_words(reason.known)})"
+        for reason, share in basis.saved[:_FALLS_NAMED]
+        if share / whole >= 0.005
     ]
     parts = [f"latency facts of the cycle model: what is saved is {facts or 'nothing'}"]
     if falls:

@@ -151,9 +151,7 @@ def _compiled_lines(lines: tuple[Line, ...], family: str) -> tuple[CompiledLine,
 def _opcode(line: Line, family: str) -> OpcodeInfo | None:
     """The first of a line's opcodes that the family has with so many operands."""
     count = len(line.operands)
-    found = (
-        opcode_info(name + form, family, operands=count) for name in line.mnemonics for form in _FORMS
-    )
+    found = (opcode_info(name + form, family, operands=count) for name in line.mnemonics for form in _FORMS)
     return next((info for info in found if info is not None and len(info.widths) == count), None)
 
 

@@ -103,9 +103,7 @@ class _Search:
                 if further is not None:
                     yield from self._extend(number - 1, (place, *later), further)
 
-    def _candidates(
-        self, compiled: CompiledLine, number: int, later: tuple[int, ...], binding: Binding
-    ) -> list[int]:
+    def _candidates(self, compiled: CompiledLine, number: int, later: tuple[int, ...], binding: Binding) -> list[int]:
         named = [place for name in compiled.line.mnemonics for place in self.index.places(name)]
         if not later:
             return named
@@ -116,9 +114,7 @@ class _Search:
         near = (place for place in named if abs(place - middle) <= _WINDOW)
         return sorted(near, key=lambda place: (abs(place - middle), place))
 
-    def _tied(
-        self, compiled: CompiledLine, number: int, later: tuple[int, ...], binding: Binding
-    ) -> int | None:
+    def _tied(self, compiled: CompiledLine, number: int, later: tuple[int, ...], binding: Binding) -> int | None:
         """The only place where a line can be whose result a later line reads."""
         for slot in compiled.defined:
             found = binding.bound.get(slot.name)

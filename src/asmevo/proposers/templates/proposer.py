@@ -1,7 +1,8 @@
 """The template library as a proposer: every place in the hot blocks where a rule fits.
 
 First each application by itself, those first that the cycle model likes best, then all together that the gates did not
-refuse, that the model does not call slower and that do not get in each other's way. Templates that hold only under a
+refuse, that the model does not call slower and that do not get in each other's way. Of a template of which every
+application was refused there is none among them. Templates that hold only under a
 looser floating-point policy than the search's are left out, and so is what puts in instructions that a switch of the
 constraint set forbids.
 """
@@ -70,11 +71,20 @@ class Templates:
                 rated.append((cost, number, site, script_between(facts.kernel, blocks, words)))
         rated.sort(key=lambda each: each[:2])
         refused: set[int] = set()
-        for _, number, _, script in rated[:_MOST_ALONE]:
+        judged: Counter[str] = Counter()
+        failed: Counter[str] = Counter()
+        for _, number, site, script in rated[:_MOST_ALONE]:
+            judged[site.application.name] += 1
             if (yield script) is False:
                 refused.add(number)
+                failed[site.application.name] += 1
         now = facts.cost(facts.kernel)
-        kept = [site for cost, number, site, _ in rated if number not in refused and cost <= now]
+        hopeless = {name for name, count in failed.items() if count == judged[name]}
+        kept = [
+            site
+            for cost, number, site, _ in rated
+            if number not in refused and cost <= now and site.application.name not in hopeless
+        ]
         script, chosen = together(facts, kept, self.name)
         if len(chosen) > 1:
             yield script
@@ -82,7 +92,6 @@ class Templates:
     def _usable(self, kernel: Kernel) -> list[CompiledTemplate]:
         found = (compiled(each, kernel.context) for each in self.templates if each.policy <= self.policy)
         return [each for each in found if each is not None]
-
 
 
 def together(facts: Facts, wanted: Iterable[Site], name: str) -> tuple[EditScript, list[Site]]:
@@ -135,17 +144,24 @@ def with_applications(
     """The kernel's blocks with templates applied in one of them; None if that cannot be put together.
 
     Where no memory operation is touched the waits stay: what a replacement reads was waited for where the matched
-    instructions read it, and it stands behind. A merged load or store makes counters count otherwise.
+    instructions read it, and it stands behind. A merged load or store makes counters count otherwise, and what moves up
+    over a wait may read what comes only there.
     """
     code = rewritten(index, applications)
     placement = Placement(facts, index.block.index, next_id)
-    if any(_touches_memory(each, index) for each in applications):
+    if any(_touches_memory(each, index) or _moves_up(each, index) for each in applications):
         return placement.rebuild([each for each in code if not is_mark(each, facts.kernel.target)])
     return placement.settle(code)
 
 
 def _touches_memory(application: Application, index: BlockIndex) -> bool:
     return any(memory_effect(index.code[place].decoded).is_memory for place in application.removed)
+
+
+def _moves_up(application: Application, index: BlockIndex) -> bool:
+    """Whether the replacement stands in front of a wait that a matched instruction stood behind."""
+    passed = index.code[application.at : max(application.places)] if application.inserted else ()
+    return any(is_mark(each, index.kernel.target) for each in passed)
 
 
 def _switched_off(facts: Facts, site: Site) -> bool:
