@@ -132,6 +132,11 @@ NEAR_MISSES = {
     "bfe-4-of-signed-by-v": {"where": ("m == 15", "aligned(s, 2)")},
     "nothing-masked": {"replaces": ("v_and_b32 v$t, 1 ~ v$a",)},
     "shift-add-nothing": {"by": ("v_lshrrev_b32 v$d, $n, $a",)},
+    "dot4-u32-u8-add": {"replaces": ("v_dot4_u32_u8 v$t, v$a, v$b, 1 ...", "v_add_u32|v_add_nc_u32 v$d, v$t ~ v$c")},
+    "dot2-i32-i16": {"by": ("v_dot2_u32_u16 v$d, v$a, v$b, $c",)},
+    "uniform-sub": {"by": ("s_sub_i32|s_sub_co_i32 s$k, s$a, s$b", "v_mov_b32 v$d, s$k")},
+    "uniform-shift-signed": {"by": ("s_lshr_b32 s$k, s$a, n$n", "v_mov_b32 v$d, s$k")},
+    "move-pair-nothing": {"by": ("v_pk_mov_b32 v2$d, 0, 1",)},
     "literal-factor-f32": {"by": ("v_fmaak_f32 v$d, $a, v$b, n$n",)},
     "shift-64": {"by": ("v_lshlrev_b32 v$d.0, n$n, v$a.0", "v_alignbit_b32 v$d.1, v$a.1, v$a.1, (32 - n)")},
 }

@@ -154,6 +154,19 @@ def test_the_solver_agrees_on_the_value(node: Expr, values: tuple[int, ...]) -> 
     assert equality._ask(term, build.negated(expected), holds) is not True
 
 
+@pytest.mark.parametrize("step", [1, 2, 3, 4])
+@pytest.mark.parametrize("width", [1, 4, 8, 16])
+def test_a_field_of_a_signed_shift_by_multiples(step: int, width: int) -> None:
+    """It is the field of the unsigned shift just where no shift brings a copy of the sign into it."""
+    amount = Op(32, "and", (Source(32, 1, 0), Const(32, 0x1F & -1 << step)))
+    fields = [Slice(width, Op(32, shift, (Source(32, 0, 0), amount)), 0) for shift in ("ashr", "lshr")]
+    build = Builder(Terms(), 64)
+    signed, unsigned = (lifted(build, each) for each in fields)
+    amounts = range(0, 32, 1 << step)
+    alike = all(len({evaluate(each, Numbers((0x80000000, value, 0, 0))) for each in fields}) == 1 for value in amounts)
+    assert (signed is unsigned) == alike
+
+
 @pytest.mark.parametrize("wave_size", [32, 64])
 def test_masks_of_comparisons_and_lanes(wave_size: int) -> None:
     build = Builder(Terms(), wave_size)
