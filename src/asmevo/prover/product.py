@@ -85,10 +85,11 @@ class Product:
         self.rounds: dict[int, int] = {}
         self.pace = Pace.DECISIONS
 
-    def compare(self) -> ProductResult:
-        """Matches the two kernels from their entries on."""
+    def compare(self, *, reshaped: bool = True) -> ProductResult:
+        """Matches the two kernels from their entries on; `reshaped`: also where loops make other rounds."""
         failure: UndecidedError | None = None
-        for pace in Pace if any(version.heads for version in self.versions) else (Pace.DECISIONS,):
+        has_loops = any(version.heads for version in self.versions)
+        for pace in Pace if has_loops and reshaped else (Pace.DECISIONS,):
             self.pace = pace
             try:
                 for last in (*[False] * _MOST_RESTARTS, True):

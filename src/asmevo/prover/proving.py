@@ -50,8 +50,9 @@ class ProofLimits(Struct, frozen=True):
     """How much is tried, in work that is the same on any machine.
 
     `question` and `total` are steps of the solver (`SolverLimits`); `draws` states are run, none at all with 0, until
-    `replay` wave instructions were run. With `whole` off, a change of one block is compared in that block only. A step
-    of the answer also ends after `seconds`, the last resort.
+    `replay` wave instructions were run. With `whole` off, a change of one block is compared in that block only; with
+    `reshaped` off, loops that make other rounds than before (unrolled, peeled) are not looked for. A step of the
+    answer also ends after `seconds`, the last resort.
     """
 
     question: int = SolverLimits().question
@@ -59,6 +60,7 @@ class ProofLimits(Struct, frozen=True):
     draws: int = 24
     replay: int = 200_000
     whole: bool = True
+    reshaped: bool = True
     seconds: float = SolverLimits().seconds
 
     @classmethod
@@ -146,7 +148,7 @@ class KernelProver:
             if result.proved or (len(changed) == 1 and not self.limits.whole):
                 return result, []
         whole = Product(self.before, after, self.policy, limits)
-        result = whole.compare()
+        result = whole.compare(reshaped=self.limits.reshaped)
         return result, [] if result.proved else starts_of(whole.build, result.models)
 
     def _refuted(self, after: Kernel, starts: list[Start]) -> Counterexample | None:

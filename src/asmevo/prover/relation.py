@@ -131,7 +131,8 @@ class Relations:
                 # A number that a register holds there may stand for that register, or for itself.
                 for known in (names, changing):
                     expressed = self.rebuild.expressed(decided, known, sums, self.is_ground)
-                    if expressed is not None and expressed.op != "const":
+                    # Over a vector register it would be a condition of a lane, which decides no way of the wave.
+                    if expressed is not None and expressed.op != "const" and not expressed.varies:
                         found[expressed] = None
         kept = []
         for fact in list(found)[:_MOST_FACTS]:
