@@ -64,6 +64,10 @@ class ChatClient(Struct):
         if self.key is not None and not (self.key.isascii() and self.key.isprintable()):
             raise ProposerError(f"the key in {KEY_VARIABLE} has characters that no header can carry")
 
+    def __repr__(self) -> str:
+        """Without the key: what is printed may end up in a log."""
+        return f"ChatClient({self.url!r}, {self.model!r})"
+
     @property
     def name(self) -> str:
         """See ChatModel."""

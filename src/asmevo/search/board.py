@@ -7,6 +7,7 @@ from collections import Counter
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from asmevo.gates.gate import Verdict
 from asmevo.gates.timing import MINIMUM_GAIN
 from asmevo.program.edit import EditScript
 from asmevo.search.ledger import LedgerRun
@@ -30,6 +31,7 @@ class Board(Struct):
     refused: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
     best: float = 1.0
+    not_offered: str = ""
 
     @property
     def tried(self) -> int:
@@ -50,6 +52,11 @@ class Board(Struct):
         else:
             self.found.setdefault(tried.kernel_hash, Found(tried.cost, tried.script))
 
+    def refuse_offer(self, verdict: Verdict) -> None:
+        """A version that the search kept, but that is not offered; the first one's reason is told."""
+        self.refused[verdict.gate] += 1
+        self.not_offered = self.not_offered or verdict.reason
+
     def failed(self, proposer: str, words: str) -> None:
         """A proposer that had to be given up."""
         self.failures.append(f"proposer {proposer} {words}")
@@ -62,6 +69,8 @@ class Board(Struct):
             return f"no proposer had an idea; {failures}" if failures else "no proposer had an idea"
         best = min((found.cost for found in self.found.values()), default=1.0)
         saved = f"the best accepted one saves {100 * (1 - best):.2f} % (at least {100 * MINIMUM_GAIN:.1f} % is asked)"
+        if self.not_offered:
+            saved = f"the best accepted one is not offered: {self.not_offered}"
         asked = ", ".join(f"{name} {tally.tried} ({tally.accepted})" for name, tally in self.tallies.items())
         refused = ", ".join(f"{gate} refused {count}" for gate, count in self.refused.most_common())
         return "; ".join(part for part in (saved, f"tried (accepted): {asked}", refused, failures) if part)

@@ -8,6 +8,7 @@ is not offered.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from asmevo.gates import EmulationGate, Prediction, Verdict
@@ -24,6 +25,7 @@ from asmevo.search.measures import measure
 from asmevo.search.patch import PatchCandidate
 
 _PREDICTED = 6
+_OF_A_KIND = 3
 _LOOKED_AT = 400
 
 
@@ -32,15 +34,20 @@ def make_offers(bench: Bench, board: Board, program: Program) -> tuple[PatchCand
     emulation = _emulation(bench, program) if board.found else None
     predicted = [(bench.patient_timing.predict(each.kernel), each) for each in _different(bench, board)]
     offers: list[PatchCandidate] = []
+    offered = set()
     for prediction, candidate in sorted(predicted, key=lambda pair: pair[0].cost):
+        kind = behaviour(candidate.kernel)
         if len(offers) == bench.options.offers:
             break
+        if kind in offered:
+            continue
         basis = basis_of(candidate.parent, candidate.kernel, prediction)
         verdicts = _judged(bench, emulation, candidate, _timing(bench, prediction, basis))
         if all(verdict.accepted for verdict in verdicts):
             offers.append(_offer(bench, candidate, len(offers) + 1, prediction, basis, verdicts))
+            offered.add(kind)
         else:
-            board.refused[verdicts[-1].gate] += 1
+            board.refuse_offer(verdicts[-1])
     return tuple(offers)
 
 
@@ -50,17 +57,15 @@ def _emulation(bench: Bench, program: Program) -> EmulationGate | None:
 
 
 def _different(bench: Bench, board: Board) -> Iterator[Candidate]:
-    """The best for each behaviour."""
-    seen = set()
+    """The best few for each behaviour; the very best may be refused yet."""
+    seen: Counter[object] = Counter()
     ranked = sorted(board.found.values(), key=lambda found: found.cost)
     for found in ranked[:_LOOKED_AT]:
         candidate = Candidate.make(bench.kernel, found.script)
         kind = behaviour(candidate.kernel)
-        if kind not in seen:
-            seen.add(kind)
+        if seen[kind] < _OF_A_KIND and (kind in seen or len(seen) < _PREDICTED):
+            seen[kind] += 1
             yield candidate
-        if len(seen) == _PREDICTED:
-            return
 
 
 def _timing(bench: Bench, prediction: Prediction, basis: Basis) -> Verdict:
