@@ -126,7 +126,8 @@ class Island:
         self._bandit.record(arm.built_in.name, gain, self._work() - start)
         arm.stale = 0 if gain > 0 else arm.stale + 1
         if arm.scripts is not None and arm.stale >= _STALE and arm.base is not self.bench.best:
-            scripts, arm.scripts = arm.scripts, None
+            scripts, arm.was_cut = arm.scripts, True
+            self._end(arm)
             try:
                 end(scripts)
             except ProposerError as error:
