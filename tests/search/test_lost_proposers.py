@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import time
+from collections.abc import Generator
 from pathlib import Path
 from threading import Thread
 
@@ -18,10 +19,11 @@ from msgspec.structs import replace
 from asmevo.gates.gate import Gate, Verdict
 from asmevo.program import read_program
 from asmevo.program.candidate import Candidate
+from asmevo.program.edit import EditScript, script_between
 from asmevo.program.program import Program
-from asmevo.proposers import Facts
+from asmevo.proposers import BuiltIn, Facts, built_in_named
 from asmevo.report.tables import print_patch
-from asmevo.search import Budget, Ledger, OptimizationRun, SearchOptions, optimize
+from asmevo.search import Budget, Ledger, OptimizationRun, SearchOptions, island, optimize
 from asmevo.search.executors import Epoch, EpochAnswer, Processes, settlements
 
 PROGRAM = "gfx942/saxpy.hsaco"
@@ -55,6 +57,27 @@ def test_in_one_process(
     assert f"given up: proposer {NAME} " in capsys.readouterr().out
     assert run.tried >= OPTIONS.budget.candidates
     assert run.patch.candidates
+
+
+class _Echo:
+    """Says the same two things for ever."""
+
+    name = NAME
+
+    def propose(self, facts: Facts) -> Generator[EditScript, bool | None, None]:
+        while True:
+            yield script_between(facts.kernel, facts.kernel.blocks, "the same again")
+
+
+def test_one_that_repeats_itself_for_ever_ends_with_the_others(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Candidates are counted here, and a known version is no candidate: no clock would end it."""
+    echo = BuiltIn(NAME, "repeats itself", lambda policy: _Echo())
+    monkeypatch.setattr(island, "built_in_named", lambda names: (echo, *built_in_named(["list-scheduler"])))
+    options = replace(OPTIONS, budget=Budget(candidates=100_000), built_in=(NAME, "list-scheduler"))
+    run = _run(program, tmp_path, options)
+    assert 0 < run.tried < options.budget.candidates
 
 
 @pytest.mark.parametrize("kind", ["a key error", *DEATHS])

@@ -38,12 +38,16 @@ _SHORTEST_TURN, _LONGEST_TURN = 0.1, 2.0  # seconds
 _COUNTED_TURN = 16  # steps of a turn, where candidates are counted
 _PATIENCE = 8  # turns' worth of work without a script after which a proposer is cut short
 _STALE = 2  # turns without gain on a base that is not the best any more before it is given up
+_IDLE = 2 * _PATIENCE  # turns without a new candidate before it is given up
 _IN_VAIN = 3  # runs without gain after which a varied proposer counts as dry
 _ORIGIN_CHARACTERS = 160
 
 
 class _Arm(Struct):
-    """One proposer with what it is at; `vain` are runs, `stale` turns without gain."""
+    """One proposer with what it is at.
+
+    `vain` are runs and `stale` turns without gain, `idle` turns with no new candidate.
+    """
 
     built_in: BuiltIn
     proposer: Proposer
@@ -55,6 +59,7 @@ class _Arm(Struct):
     was_cut: bool = False
     vain: int = 0
     stale: int = 0
+    idle: int = 0
     dry: set[str] = field(default_factory=set)
     failed: bool = False
 
@@ -115,7 +120,7 @@ class Island:
                 self._compose(self.bench.original, ours, theirs, "composition")
 
     def _turn(self, arm: _Arm) -> None:
-        before, start = self.bench.best.cost, self._work()
+        before, start, tried = self.bench.best.cost, self._work(), self.bench.tried
         self._on_turn(arm.built_in.name)
         try:
             self._work_through(arm, start)
@@ -125,7 +130,9 @@ class Island:
         gain = math.log(before / self.bench.best.cost)
         self._bandit.record(arm.built_in.name, gain, self._work() - start)
         arm.stale = 0 if gain > 0 else arm.stale + 1
-        if arm.scripts is not None and arm.stale >= _STALE and arm.base is not self.bench.best:
+        arm.idle = 0 if gain > 0 or self.bench.tried > tried else arm.idle + 1
+        outdated = arm.stale >= _STALE and arm.base is not self.bench.best
+        if arm.scripts is not None and (outdated or arm.idle >= _IDLE):
             scripts, arm.was_cut = arm.scripts, True
             self._end(arm)
             try:
@@ -151,6 +158,7 @@ class Island:
                 return
             best = self.bench.best
             kept = self.bench.judge(script, arm.base.kernel, arm.built_in.name)
+            self._asked += 1  # a version that is known already costs nothing else, and may come for ever
             arm.answer = kept is not None
             if kept is not None and kept.cost < arm.base.cost and best is not arm.base:
                 self._compose(arm.base, best, kept, arm.built_in.name)
@@ -165,7 +173,8 @@ class Island:
             arm.was_cut = arm.was_cut or late
             return late or self._out()
 
-        arm.base, arm.answer, arm.best_at_start, arm.was_cut, arm.stale = base, None, self.bench.best.cost, False, 0
+        arm.base, arm.answer, arm.best_at_start, arm.was_cut = base, None, self.bench.best.cost, False
+        arm.stale = arm.idle = 0
         arm.scripts = begin(arm.proposer, self.bench.facts(base.kernel, arm.rng, out_of_time))
 
     def _end(self, arm: _Arm) -> None:
