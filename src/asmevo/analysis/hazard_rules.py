@@ -110,7 +110,7 @@ class _Kind(Struct, frozen=True):
     producers_asking: tuple[int, ...]
     consumers: tuple[_Bundle, ...]
     consumers_asking: tuple[int, ...]
-    horizons: dict[tuple[int, bool], int]
+    horizons: dict[tuple[int, str, bool], int]
     parts: tuple[_PossiblePart, ...]
     effects: tuple[tuple[int, Effect | None], ...]
     checked: int
@@ -155,6 +155,7 @@ class HazardRules:
         self._facts: dict[Decoded, Facts] = {}
         self._depctr = target.wait.depctr.instruction.value if target.wait.depctr is not None else ""
         self._kinds: dict[tuple[str, frozenset[str]], _Kind] = {}
+        self._kinds_by_fit: dict[tuple[frozenset[int], bool], _Kind] = {}
         self._alike = _alike([*self._rows, *self.sequences])
         self._examples = tuple({number: selector for selector, number in self._alike.items()}.values())
         self._affecting = [frozenset(self._alike[each] for each in _affecting(row)) for row in self.sequences]
@@ -251,7 +252,7 @@ class HazardRules:
         return rows
 
     def _horizon(self, kind: _Kind, produces: int, decoded: Decoded) -> int:
-        key = (produces, "mai" in decoded.info.flags and has_eight_bit_source(decoded))
+        key = (produces, decoded.mnemonic, "mai" in decoded.info.flags and has_eight_bit_source(decoded))
         found = kind.horizons.get(key)
         if found is None:
             found = max(self._wait_states(bit, decoded) for bit in units_of(produces))
@@ -277,14 +278,23 @@ class HazardRules:
         """Which rows an opcode may play a part in, whatever its registers are."""
         kind = self._kinds.get((mnemonic, words))
         if kind is None:
-            fitting, numbers = self._answers(mnemonic, words), self._alike
+            passes = mnemonic == "s_nop" or "unknown" in words
+            kind = self._kinds[mnemonic, words] = self._kind_of(self._answers(mnemonic, words), passes)
+        return kind
+
+    def _kind_of(self, fitting: frozenset[int], passes: bool) -> _Kind:
+        """The same for all opcodes that these selectors fit; `passes`: one may let pass another number of wait states
+        than one."""
+        kind = self._kinds_by_fit.get((fitting, passes))
+        if kind is None:
+            numbers = self._alike
             possible = (self._possible_part(place, fitting) for place in range(len(self.sequences)))
             parts = tuple(p for p in possible if p.consumer or p.producer or p.primes or p.clears)
             producers = [bit for bit, row in enumerate(self._rows) if numbers[row.producer] in fitting]
             consumers = [bit for bit, row in enumerate(self._rows) if numbers[row.consumer] in fitting]
             produced, producers_asking = self._bundled(producers, producer=True)
             consumed, consumers_asking = self._bundled(consumers, producer=False)
-            kind = self._kinds[mnemonic, words] = _Kind(
+            kind = self._kinds_by_fit[fitting, passes] = _Kind(
                 producers=produced,
                 producers_asking=producers_asking,
                 consumers=consumed,
@@ -292,7 +302,7 @@ class HazardRules:
                 horizons={},
                 parts=parts,
                 effects=tuple(
-                    (place, self._fixed_effect(self.sequences[place], mnemonic, words, fitting))
+                    (place, self._fixed_effect(self.sequences[place], passes, fitting))
                     for place, affecting in enumerate(self._affecting)
                     if not fitting.isdisjoint(affecting)
                 ),
@@ -332,12 +342,9 @@ class HazardRules:
             clears=clears,
         )
 
-    def _fixed_effect(
-        self, row: SequenceRow, mnemonic: str, words: frozenset[str], fitting: frozenset[int]
-    ) -> Effect | None:
+    def _fixed_effect(self, row: SequenceRow, passes: bool, fitting: frozenset[int]) -> Effect | None:
         """The effect, if the opcode alone settles it."""
-        passes_other_than_one_state = mnemonic == "s_nop" or "unknown" in words
-        if passes_other_than_one_state and any(end.anything for end in row.until):
+        if passes and any(end.anything for end in row.until):
             return None
         asks_more = [s for s in _affecting(row) if s.writes or s.reads or s.depctr or s.counters]
         numbers = self._alike
