@@ -185,8 +185,10 @@ class _Backward:
 
     def _touch_back(self, demands: list[Demand], effect: Effect, with_order: bool) -> None:
         own = {issue.lane for issue in effect.issues}
+        orders = effect.orders if with_order else 0
+        of_others = {sources: against(sources, effect, False) | orders for sources in (False, True)}
         for number, lane in enumerate(self.lanes.lanes):
-            asked = against(lane.sources, effect, number in own) | (effect.orders if with_order else 0)
+            asked = against(lane.sources, effect, True) | orders if number in own else of_others[lane.sources]
             if asked:
                 highest = top(lane.in_order, lane.maximum)
                 demands[number][highest] = demands[number].get(highest, 0) | asked
