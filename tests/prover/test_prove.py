@@ -16,7 +16,7 @@ LIMITS = ProofLimits(draws=60, replay=1_000_000)
 
 
 def outcome(pair: Pair, policy: FloatPolicy = FloatPolicy.EXACT) -> ProofResult:
-    return prove_kernels(written(pair.before, pair.gpu), written(pair.after, pair.gpu), policy, LIMITS)
+    return prove_kernels(*pair.kernels, policy, LIMITS)
 
 
 @pytest.mark.parametrize("name", EQUAL)

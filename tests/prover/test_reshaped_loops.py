@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from proof_pairs import STORE, Pair
-from written_kernels import written
 
 from asmevo.prover import Outcome, ProofLimits, ProofResult, prove_kernels
 
@@ -137,7 +136,7 @@ REFUTED |= {
 
 
 def result(pair: Pair) -> ProofResult:
-    return prove_kernels(written(pair.before, pair.gpu), written(pair.after, pair.gpu), limits=LIMITS)
+    return prove_kernels(*pair.kernels, limits=LIMITS)
 
 
 @pytest.mark.parametrize("name", PROVED)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from proof_pairs import Pair
 from store_pairs import EXCHANGED, MERGED, REFUTED, UNDECIDED
-from written_kernels import written
 
 from asmevo.prover import Outcome, ProofLimits, ProofResult, prove_kernels
 
@@ -13,7 +12,7 @@ LIMITS = ProofLimits(draws=30, replay=1_000_000)
 
 
 def result(pair: Pair) -> ProofResult:
-    return prove_kernels(written(pair.before, pair.gpu), written(pair.after, pair.gpu), limits=LIMITS)
+    return prove_kernels(*pair.kernels, limits=LIMITS)
 
 
 @pytest.mark.parametrize("name", EXCHANGED)

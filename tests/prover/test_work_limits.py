@@ -11,7 +11,6 @@ import pytest
 import solver_question
 from proof_pairs import DIFFERENT, EQUAL, Pair
 from solver_question import asked
-from written_kernels import written
 
 from asmevo.prover import Outcome, ProofLimits, ProofResult, prove_kernels, replay, solver
 from asmevo.prover.solver import SolverLimits
@@ -38,7 +37,7 @@ def slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def proved(pair: Pair, limits: ProofLimits) -> ProofResult:
-    return prove_kernels(written(pair.before, pair.gpu), written(pair.after, pair.gpu), limits=limits)
+    return prove_kernels(*pair.kernels, limits=limits)
 
 
 @pytest.mark.usefixtures("slow_machine")

@@ -7,6 +7,9 @@ prover. Every near miss changes one thing of a rewrite that is right.
 from __future__ import annotations
 
 from msgspec import Struct
+from written_kernels import written
+
+from asmevo.program.kernel import Kernel
 
 STORE = "global_store_dword v[8:9], v2, off\ns_endpgm"
 WIDE_STORE = "global_store_dwordx2 v[8:9], v[2:3], off\ns_endpgm"
@@ -18,6 +21,11 @@ class Pair(Struct, frozen=True):
     before: str
     after: str
     gpu: str = "gfx942"
+
+    @property
+    def kernels(self) -> tuple[Kernel, Kernel]:
+        """Both, as kernels."""
+        return written(self.before, self.gpu), written(self.after, self.gpu)
 
 
 def _stored(before: str, after: str, gpu: str = "gfx942", store: str = STORE) -> Pair:

@@ -22,6 +22,7 @@ _KIND = {
     Outcome.UNDECIDED: VerdictKind.UNDECIDED,
 }
 # Steps of work, the same on any machine: a search judges many candidates, and one that takes more is not worth it.
+# The seconds end what does much that is no step; only there can a busy machine answer otherwise ("undecided").
 _LIMITS = ProofLimits(question=6_000, total=40_000, seconds=3.0, draws=0, whole=False, reshaped=False)
 
 

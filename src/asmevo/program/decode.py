@@ -15,14 +15,13 @@ from msgspec import Struct, field
 from asmevo.program.half_results import keeps_other_half
 from asmevo.program.instruction import Decoded, Operand
 from asmevo.program.registers import NAMED_SPANS, VECTOR_MASK, RegisterFile, file_mask
-from asmevo.program.syntax import PrintedOperand, Statement, parse_statements
+from asmevo.program.syntax import OPERANDS_REMEMBERED, PrintedOperand, Statement, parse_statements
 from asmevo.target import Target
 from asmevo.target.opcodes import OpcodeInfo, opcode_info
 from asmevo.toolchain import DecodedWord, Processor, toolchain
 
 UNKNOWN = "unknown"
 
-_OPERANDS_REMEMBERED = 1 << 14
 _SINGLE_REGISTER = re.compile(r"(?:(?<=\b[vsa])|(?<=\bttmp))\d+")
 _REGISTER_IN_TEXT = re.compile(r"\b(ttmp|[vsa])(\d+|\[(\d+):(\d+)\])")
 _RETURN_WORDS = frozenset({"glc", "sc0"})
@@ -158,7 +157,7 @@ def _operands_with_roles(statement: Statement, info: OpcodeInfo, target: Target)
     return operands
 
 
-@lru_cache(maxsize=_OPERANDS_REMEMBERED)
+@lru_cache(maxsize=OPERANDS_REMEMBERED)
 def _roles(printed: PrintedOperand, read: bool, written: bool) -> tuple[Operand, ...]:
     text, negated, absolute, half = printed.text, printed.negated, printed.absolute, printed.half
     if not printed.spans:

@@ -19,7 +19,7 @@ _LIST = re.compile(r"^\[((?:ttmp|[vsa])\d+(?:, (?:ttmp|[vsa])\d+)*)\]$")
 # Newer LLVM marks a literal that could have been an inline constant: `lit(0x1)`.
 _FORCED_LITERAL = re.compile(r"^lit(?:64)?\((.*)\)$")
 _WRAPPED = re.compile(r"^(?P<minus>-)?(?:(?P<bar>\|)(?P<in1>.*)\||(?P<word>abs|neg|sext)\((?P<in2>.*)\)|(?P<in3>.*))$")
-_OPERANDS_REMEMBERED = 1 << 14  # texts; few are seen once only
+OPERANDS_REMEMBERED = 1 << 14  # texts; few are seen once only
 # Instructions whose operands are not a comma list of registers and numbers: kept as one opaque operand.
 _OPAQUE_EXACT = frozenset({"s_waitcnt", "s_delay_alu", "s_wait_alu", "s_waitcnt_depctr", "s_sendmsg", "s_sendmsghalt"})
 
@@ -105,7 +105,7 @@ def _split(text: str, separator: str) -> list[str]:
     return parts
 
 
-@lru_cache(maxsize=_OPERANDS_REMEMBERED)
+@lru_cache(maxsize=OPERANDS_REMEMBERED)
 def parse_operand(text: str) -> PrintedOperand:
     """One operand with the marks around it taken off."""
     negated = absolute = False

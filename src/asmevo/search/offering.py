@@ -32,11 +32,11 @@ _LOOKED_AT = 400
 def make_offers(bench: Bench, board: Board, program: Program) -> tuple[PatchCandidate, ...]:
     """The offers, best first; gates that refuse here are counted on the board."""
     emulation = _emulation(bench, program) if board.found else None
-    predicted = [(bench.patient_timing.predict(each.kernel), each) for each in _different(bench, board)]
+    different = _different(bench, board)
+    predicted = [(bench.patient_timing.predict(each.kernel), kind, each) for kind, each in different]
     offers: list[PatchCandidate] = []
     offered = set()
-    for prediction, candidate in sorted(predicted, key=lambda pair: pair[0].cost):
-        kind = behaviour(candidate.kernel)
+    for prediction, kind, candidate in sorted(predicted, key=lambda each: each[0].cost):
         if len(offers) == bench.options.offers:
             break
         if kind in offered:
@@ -56,8 +56,8 @@ def _emulation(bench: Bench, program: Program) -> EmulationGate | None:
     return EmulationGate(program, bench.kernel, launch, policy) if launch is not None else None
 
 
-def _different(bench: Bench, board: Board) -> Iterator[Candidate]:
-    """The best few for each behaviour; the very best may be refused yet."""
+def _different(bench: Bench, board: Board) -> Iterator[tuple[object, Candidate]]:
+    """The best few for each behaviour, with it; the very best may be refused yet."""
     seen: Counter[object] = Counter()
     ranked = sorted(board.found.values(), key=lambda found: found.cost)
     for found in ranked[:_LOOKED_AT]:
@@ -65,7 +65,7 @@ def _different(bench: Bench, board: Board) -> Iterator[Candidate]:
         kind = behaviour(candidate.kernel)
         if seen[kind] < _OF_A_KIND and (kind in seen or len(seen) < _PREDICTED):
             seen[kind] += 1
-            yield candidate
+            yield kind, candidate
 
 
 def _timing(bench: Bench, prediction: Prediction, basis: Basis) -> Verdict:
