@@ -14,7 +14,8 @@ from compiled_programs import all_files, names
 from written_kernels import written
 
 from asmevo.analysis.hazard_words import registers_in
-from asmevo.analysis.hazards import Violation, analyse_hazards, nop_slack, wait_states_between
+from asmevo.analysis.hazards import Violation, analyse_hazards, wait_states_between
+from asmevo.analysis.nop_slack import nop_slack
 from asmevo.program.codeobject import CodeObject
 from asmevo.program.decode import DecodingContext, decode_code
 from asmevo.program.descriptor import KernelDescriptor
@@ -34,9 +35,7 @@ def kernel_of(text: str, gpu: str) -> Kernel:
 
 def found(text: str, gpu: str) -> list[tuple[str, int, int, int]]:
     """(rule, consumer, wait states found, needed) of all violations."""
-    return [
-        (v.rule, v.consumer.id, v.found, v.needed) for v in analyse_hazards(kernel_of(text, gpu)).violations
-    ]
+    return [(v.rule, v.consumer.id, v.found, v.needed) for v in analyse_hazards(kernel_of(text, gpu)).violations]
 
 
 def probe_kernel(row: dict[str, Any]) -> Kernel:

@@ -14,7 +14,7 @@ from hazard_protections import PROTECTIONS, reason, without
 from msgspec import Struct, field
 
 from asmevo.analysis.control_flow import ControlFlow
-from asmevo.analysis.hazards import nop_slack
+from asmevo.analysis.nop_slack import nop_slack
 from asmevo.checks.hazards import check_hazards
 from asmevo.program.codeobject import CodeObject
 from asmevo.program.kernel import Kernel

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from asmevo.analysis.hazard_facts import Effect, Facts, ForwardingPart, Need, SequenceFacts, SequencePart
+from asmevo.analysis.hazard_kinds import Bundle, Kind, PossiblePart, affecting, asked_of, numbered_alike
 from asmevo.analysis.hazard_words import (
     fits_pattern,
     has_eight_bit_source,
@@ -71,52 +72,6 @@ _PAIR_LIMIT = 1 << 20
 _DRAINED = Selector(depctr={"va_vdst": 0})
 
 
-class _PossiblePart(Struct, frozen=True):
-    """Which parts an opcode may play in a sequence row; `clears`: these ends of its priming.
-
-    `concerns`: an encoding that touches none of these registers plays none of the parts.
-    """
-
-    row: int
-    concerns: int
-    consumer: bool
-    producer: bool
-    primes: bool
-    clears: tuple[Selector, ...]
-
-
-class _Asked(Struct, frozen=True):
-    """What an opcode may do in some sequence rows; `settled` are its facts if it plays no part with its registers."""
-
-    parts: tuple[_PossiblePart, ...]
-    effects: tuple[tuple[int, Effect | None], ...]
-    settled: SequenceFacts | None
-
-
-_Bundle = tuple[Role | None, int, int]
-
-
-class _Kind(Struct, frozen=True):
-    """Rows in which an opcode may play a part, by their place.
-
-    `producers` and `consumers` are bundles of wait-state rows that ask the same of an encoding: role, register mask
-    (0: nothing is asked) and rows, one bit each; rows whose selector looks at registers stand in `..._asking`.
-    `horizons` by the rows that an encoding produces for, see Facts. `effects`: what it does to pending sequences,
-    None where that depends on registers or the immediate. `checked`: sequence rows that it may be the consumer of, one
-    bit each. `asked`: by set of sequence rows.
-    """
-
-    producers: tuple[_Bundle, ...]
-    producers_asking: tuple[int, ...]
-    consumers: tuple[_Bundle, ...]
-    consumers_asking: tuple[int, ...]
-    horizons: dict[tuple[int, str, bool], int]
-    parts: tuple[_PossiblePart, ...]
-    effects: tuple[tuple[int, Effect | None], ...]
-    checked: int
-    asked: dict[int, _Asked]
-
-
 class _View(Struct, frozen=True):
     """One encoding with the words that hold of it and the roles that were asked for."""
 
@@ -154,11 +109,11 @@ class HazardRules:
         }
         self._facts: dict[Decoded, Facts] = {}
         self._depctr = target.wait.depctr.instruction.value if target.wait.depctr is not None else ""
-        self._kinds: dict[tuple[str, frozenset[str]], _Kind] = {}
-        self._kinds_by_fit: dict[tuple[frozenset[int], bool], _Kind] = {}
-        self._alike = _alike([*self._rows, *self.sequences])
+        self._kinds: dict[tuple[str, frozenset[str]], Kind] = {}
+        self._kinds_by_fit: dict[tuple[frozenset[int], bool], Kind] = {}
+        self._alike = numbered_alike([*self._rows, *self.sequences])
         self._examples = tuple({number: selector for selector, number in self._alike.items()}.values())
-        self._affecting = [frozenset(self._alike[each] for each in _affecting(row)) for row in self.sequences]
+        self._affecting = [frozenset(self._alike[each] for each in affecting(row)) for row in self.sequences]
         self._between: dict[tuple[Facts, Facts], tuple[Need, ...]] = {}
         self._hardware_registers: dict[str, int] = {}
 
@@ -192,7 +147,7 @@ class HazardRules:
 
     def _sequence_facts(self, facts: Facts, rows: int) -> SequenceFacts:
         kind = self._kind(facts.decoded.mnemonic, facts.words)
-        asked = kind.asked.get(rows) or _asked(kind, rows)
+        asked = kind.asked.get(rows) or asked_of(kind, rows)
         touched = facts.decoded.reads | facts.decoded.writes
         concerned = [part for part in asked.parts if part.concerns & touched or part.concerns == ALL_UNITS]
         if not concerned and asked.settled is not None:
@@ -244,14 +199,14 @@ class HazardRules:
             forwarding=self._forwarding(view),
         )
 
-    def _rows_of(self, bundles: tuple[_Bundle, ...], view: _View) -> int:
+    def _rows_of(self, bundles: tuple[Bundle, ...], view: _View) -> int:
         rows, touched = 0, view.decoded.reads | view.decoded.writes  # no role has others, but `hwreg`
         for role, mask, bits in bundles:
             if role is None or ((mask & touched or role == "hwreg") and self._role(view, role) & mask):
                 rows |= bits
         return rows
 
-    def _horizon(self, kind: _Kind, produces: int, decoded: Decoded) -> int:
+    def _horizon(self, kind: Kind, produces: int, decoded: Decoded) -> int:
         key = (produces, decoded.mnemonic, "mai" in decoded.info.flags and has_eight_bit_source(decoded))
         found = kind.horizons.get(key)
         if found is None:
@@ -259,7 +214,7 @@ class HazardRules:
             kind.horizons[key] = found
         return found
 
-    def _bundled(self, rows: list[int], *, producer: bool) -> tuple[tuple[_Bundle, ...], tuple[int, ...]]:
+    def _bundled(self, rows: list[int], *, producer: bool) -> tuple[tuple[Bundle, ...], tuple[int, ...]]:
         """Rows that ask the same, and those that ask something of their own."""
         bundles: dict[tuple[Role | None, int], int] = {}
         asking = []
@@ -274,7 +229,7 @@ class HazardRules:
             bundles[key] = bundles.get(key, 0) | 1 << bit
         return tuple((role, mask, bits) for (role, mask), bits in bundles.items()), tuple(asking)
 
-    def _kind(self, mnemonic: str, words: frozenset[str]) -> _Kind:
+    def _kind(self, mnemonic: str, words: frozenset[str]) -> Kind:
         """Which rows an opcode may play a part in, whatever its registers are."""
         kind = self._kinds.get((mnemonic, words))
         if kind is None:
@@ -282,7 +237,7 @@ class HazardRules:
             kind = self._kinds[mnemonic, words] = self._kind_of(self._answers(mnemonic, words), passes)
         return kind
 
-    def _kind_of(self, fitting: frozenset[int], passes: bool) -> _Kind:
+    def _kind_of(self, fitting: frozenset[int], passes: bool) -> Kind:
         """The same for all opcodes that these selectors fit; `passes`: one may let pass another number of wait states
         than one."""
         kind = self._kinds_by_fit.get((fitting, passes))
@@ -294,7 +249,7 @@ class HazardRules:
             consumers = [bit for bit, row in enumerate(self._rows) if numbers[row.consumer] in fitting]
             produced, producers_asking = self._bundled(producers, producer=True)
             consumed, consumers_asking = self._bundled(consumers, producer=False)
-            kind = self._kinds_by_fit[fitting, passes] = _Kind(
+            kind = self._kinds_by_fit[fitting, passes] = Kind(
                 producers=produced,
                 producers_asking=producers_asking,
                 consumers=consumed,
@@ -312,7 +267,7 @@ class HazardRules:
         return kind
 
     def _answers(self, mnemonic: str, words: frozenset[str]) -> frozenset[int]:
-        """The numbers (`_alike`) of the table's selectors that fit an opcode; what many ask alike is answered once."""
+        """The numbers of the table's selectors that fit an opcode (`numbered_alike`); what many ask is asked once."""
         fits = self._is_kind
         return frozenset(n for n, selector in enumerate(self._examples) if fits(selector, mnemonic, words))
 
@@ -328,12 +283,12 @@ class HazardRules:
             and (not selector.counters or mnemonic in self._target.wait.instructions)
         )
 
-    def _possible_part(self, place: int, fitting: frozenset[int]) -> _PossiblePart:
+    def _possible_part(self, place: int, fitting: frozenset[int]) -> PossiblePart:
         row, numbers = self.sequences[place], self._alike
         primed = row.primed_by
         clears = tuple(end for end in (primed.until if primed else ()) if numbers[end] in fitting)
         named = _KINDS[row.via.of] if row.via is not None and row.via.produced != "hwreg" else ALL_UNITS
-        return _PossiblePart(
+        return PossiblePart(
             row=place,
             concerns=ALL_UNITS if clears else named | (_KINDS[primed.of] if primed is not None else 0),
             consumer=numbers[row.consumer] in fitting,
@@ -346,7 +301,7 @@ class HazardRules:
         """The effect, if the opcode alone settles it."""
         if passes and any(end.anything for end in row.until):
             return None
-        asks_more = [s for s in _affecting(row) if s.writes or s.reads or s.depctr or s.counters]
+        asks_more = [s for s in affecting(row) if s.writes or s.reads or s.depctr or s.counters]
         numbers = self._alike
         if any(numbers[selector] in fitting for selector in asks_more):
             return None
@@ -403,7 +358,7 @@ class HazardRules:
         fits = via.match == "overlap" or (made == used) == (via.match == "exact")
         return made & used if fits else 0
 
-    def _part(self, possible: _PossiblePart, view: _View) -> SequencePart | None:
+    def _part(self, possible: PossiblePart, view: _View) -> SequencePart | None:
         row = self.sequences[possible.row]
         checks = starts = primes = 0
         if possible.consumer and self._touches(row.consumer, view):
@@ -476,29 +431,6 @@ class HazardRules:
         return self._hardware_registers.setdefault(name, 1 << len(self._hardware_registers))
 
 
-def _alike(rows: list[WaitStateRow | SequenceRow]) -> dict[Selector, int]:
-    """All selectors of the rows, with one number for those that ask the same of an opcode."""
-    numbers: dict[tuple[object, ...], int] = {}
-    alike = {}
-    for row in rows:
-        selectors = [row.producer, row.consumer]
-        if isinstance(row, SequenceRow):
-            selectors += _affecting(row)
-            selectors += [row.primed_by.by, *row.primed_by.until] if row.primed_by is not None else []
-        for s in selectors:
-            asked = (s.all_of, s.any_of, s.none_of, s.mnemonic, s.not_mnemonic, bool(s.depctr), bool(s.counters))
-            alike[s] = numbers.setdefault(asked, len(numbers))
-    return alike
-
-
-def _asked(kind: _Kind, rows: int) -> _Asked:
-    parts = tuple(part for part in kind.parts if rows >> part.row & 1)
-    effects = tuple((row, effect) for row, effect in kind.effects if rows >> row & 1)
-    fixed = tuple((row, effect) for row, effect in effects if effect is not None)
-    asked = kind.asked[rows] = _Asked(parts, effects, SequenceFacts((), fixed) if fixed == effects else None)
-    return asked
-
-
 @cache
 def hazard_rules(target: Target, wave_size: int, replays: bool = True) -> HazardRules:
     """The compiled rows of a target; `replays` as for HazardRules."""
@@ -509,14 +441,6 @@ def _count_limits(row: SequenceRow) -> tuple[int, ...]:
     """How far each count of a sequence goes: its ends, then what softens it."""
     softens = (row.softens.after.times,) if row.softens is not None else ()
     return tuple(end.times for end in row.until) + softens
-
-
-def _affecting(row: SequenceRow) -> list[Selector]:
-    """What changes a pending sequence."""
-    selectors: list[Selector | None] = [*row.until, row.arm, row.counted_zero_after]
-    if row.softens is not None:
-        selectors.append(row.softens.after)
-    return [selector for selector in selectors if selector is not None]
 
 
 def _fits(row: HazardRow, wave_size: int) -> bool:

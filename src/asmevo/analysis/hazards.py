@@ -50,7 +50,7 @@ from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.kernel import Block, Kernel
 from asmevo.target import Target
 
-__all__ = ["HazardAnalysis", "NopSlack", "Violation", "analyse_hazards", "nop_slack", "wait_states_between"]
+__all__ = ["HazardAnalysis", "HazardState", "Violation", "analyse_hazards", "wait_states_between"]
 
 
 class Violation(Struct, frozen=True):
@@ -69,14 +69,6 @@ class Violation(Struct, frozen=True):
     needed: int
     registers: int
     softened: str = ""
-
-
-class NopSlack(Struct, frozen=True):
-    """A `s_nop` of which `unused` of its `wait_states` are needed by nothing, all else left as it is."""
-
-    instruction: Instruction
-    wait_states: int
-    unused: int
 
 
 class _Recent(Struct, frozen=True):
@@ -105,7 +97,7 @@ class _Passing(Struct, eq=False):
 class _Pending(Struct, frozen=True):
     """A producer under a sequence row; `zero`: the consumer must count from zero.
 
-    What has been counted since it ran is the row's clock minus `origin`; in a `_State` the clocks stand at 0.
+    What has been counted since it ran is the row's clock minus `origin`; in a `HazardState` the clocks stand at 0.
     """
 
     instruction: Instruction
@@ -128,7 +120,7 @@ _PendingByRow = dict[int, dict[Instruction, _Pending]]
 """By row, then by producer."""
 
 
-class _State(Struct, frozen=True):
+class HazardState(Struct, frozen=True):
     recent: frozenset[_Recent]
     pending: frozenset[tuple[int, _Pending]]
     primed: tuple[int, ...]
@@ -159,7 +151,7 @@ class _Front(Struct):
     soonest: int = 0
 
     @staticmethod
-    def at(state: _State, rules: HazardRules, concerns: Concerns) -> _Front:
+    def at(state: HazardState, rules: HazardRules, concerns: Concerns) -> _Front:
         pending: _PendingByRow = {}
         for row, each in state.pending:
             pending.setdefault(row, {})[each.instruction] = each
@@ -167,7 +159,7 @@ class _Front(Struct):
         recent = [_Passing(each.instruction, each.facts, -each.age, each.overwritten) for each in state.recent]
         return _Front(rules, concerns, recent, pending, clocks, list(state.primed), list(state.results))
 
-    def state(self) -> _State:
+    def state(self) -> HazardState:
         pending = frozenset(
             (row, _Pending(each.instruction, each.registers, tuple(map(neg, counts)), each.armed, each.zero))
             for row, held in self.pending.items()
@@ -179,7 +171,7 @@ class _Front(Struct):
             for each in self.recent
             if each.ends > self.clock
         )
-        return _State(recent, pending, tuple(self.primed), frozenset(self.results))
+        return HazardState(recent, pending, tuple(self.primed), frozenset(self.results))
 
     def step(self, instruction: Instruction, facts: Facts, violations: list[Violation]) -> None:
         """Pass one instruction."""
@@ -339,15 +331,15 @@ def _everything_touched(rules: HazardRules) -> list[int]:
     return [ALL_UNITS if row.primed_by is not None else 0 for row in rules.sequences]
 
 
-def _entry_state(kernel: Kernel, rules: HazardRules) -> _State:
+def _entry_state(kernel: Kernel, rules: HazardRules) -> HazardState:
     primed = [0] * len(rules.sequences) if kernel.is_entry else _everything_touched(rules)
-    return _State(frozenset(), frozenset(), tuple(primed), frozenset())
+    return HazardState(frozenset(), frozenset(), tuple(primed), frozenset())
 
 
-def _join(first: _State, second: _State) -> _State:
+def _join(first: HazardState, second: HazardState) -> HazardState:
     if first == second:
         return first
-    return _State(
+    return HazardState(
         _join_recent(first.recent, second.recent),
         _join_pending(first.pending, second.pending),
         tuple(map(int.__or__, first.primed, second.primed)),
@@ -384,12 +376,12 @@ def _join_pending(
     return frozenset((row, pending) for (row, _), pending in joined.items())
 
 
-_Passage = tuple[_State, tuple[Violation, ...]]
-_PASSAGES: dict[tuple[HazardRules, Concerns, tuple[Instruction, ...], _State], _Passage] = {}
+_Passage = tuple[HazardState, tuple[Violation, ...]]
+_PASSAGES: dict[tuple[HazardRules, Concerns, tuple[Instruction, ...], HazardState], _Passage] = {}
 _PASSAGE_LIMIT = 1 << 13
 
 
-def _pass_block(rules: HazardRules, concerns: Concerns, block: Block, entry: _State) -> _Passage:
+def _pass_block(rules: HazardRules, concerns: Concerns, block: Block, entry: HazardState) -> _Passage:
     key = (rules, concerns, block.instructions, entry)
     found = _PASSAGES.get(key)
     if found is None:
@@ -411,7 +403,7 @@ class HazardAnalysis(Struct, frozen=True):
     concerns: Concerns
     flow: ControlFlow
     violations: tuple[Violation, ...]
-    _entries: dict[int, _State]
+    entries: dict[int, HazardState]
 
     def witness(self, violation: Violation) -> tuple[int, ...]:
         """Blocks on the path from producer to consumer that lets the fewest wait states pass."""
@@ -434,7 +426,7 @@ class HazardAnalysis(Struct, frozen=True):
                     heappush(queue, (states, (*path, successor)))
         return (start, goal)
 
-    def front(self, state: _State) -> _Front:
+    def front(self, state: HazardState) -> _Front:
         """A state to move through the code from here on."""
         return _Front.at(state, self.rules, self.concerns)
 
@@ -497,74 +489,3 @@ def wait_states_between(target: Target, wave_size: int, producer: Decoded, consu
     rules = hazard_rules(target, wave_size)
     needs = rules.between(rules.facts(producer), rules.facts(consumer))
     return needs[0].wait_states if needs else 0
-
-
-def nop_slack(kernel: Kernel) -> tuple[NopSlack, ...]:
-    """For every reachable `s_nop`, how many of its wait states are needed by nothing.
-
-    Each answer holds for a change of that one `s_nop` alone. `unused` equal to `wait_states` means it may go.
-    Found by walking on from the `s_nop` with less time passed, until the state is the same as it was.
-    """
-    analysis = analyse_hazards(kernel)
-    slack = []
-    for index in sorted(analysis._entries):
-        front = analysis.front(analysis._entries[index])
-        for place, instruction in enumerate(kernel.blocks[index].instructions):
-            facts = analysis.rules.facts(instruction.decoded)
-            if facts.is_nop:
-                unused = _unused_states(analysis, index, place, front.state())
-                slack.append(NopSlack(instruction, facts.wait_states, unused))
-            front.step(instruction, facts, [])
-    return tuple(slack)
-
-
-def _unused_states(analysis: HazardAnalysis, block: int, place: int, before: _State) -> int:
-    """The most wait states that the nop at this place can lose."""
-    instruction = analysis.kernel.blocks[block].instructions[place]
-    facts = analysis.rules.facts(instruction.decoded)
-    least, most = 0, facts.wait_states
-    while least < most:
-        middle = (least + most + 1) // 2
-        if _harmless(analysis, block, place, before, middle):
-            least = middle
-        else:
-            most = middle - 1
-    return least
-
-
-def _harmless(analysis: HazardAnalysis, block: int, place: int, before: _State, lost: int) -> bool:
-    instruction = analysis.kernel.blocks[block].instructions[place]
-    facts = analysis.rules.facts(instruction.decoded)
-    usual, shorter = analysis.front(before), analysis.front(before)
-    usual.step(instruction, facts, [])
-    if lost < facts.wait_states:
-        shorter.step(instruction, analysis.rules.shortened(facts, lost), [])
-    waiting, seen = [(block, place + 1, usual.state(), shorter.state())], set[tuple[int, _State, _State]]()
-    while waiting:
-        at, start, known, tried = waiting.pop()
-        after = _walk_on(analysis, at, start, known, tried)
-        if after is None:
-            return False
-        for successor in analysis.flow.successors[at] if after[0] != after[1] else ():
-            goal = (successor, *after)
-            if goal not in seen:
-                seen.add(goal)
-                waiting.append((successor, 0, *after))
-    return True
-
-
-def _walk_on(
-    analysis: HazardAnalysis, block: int, start: int, known: _State, tried: _State
-) -> tuple[_State, _State] | None:
-    """Both states at the block's end or where they agree; None if `tried` meets more or closer hazards."""
-    usual, shorter = analysis.front(known), analysis.front(tried)
-    for instruction in analysis.kernel.blocks[block].instructions[start:]:
-        if usual.state() == shorter.state():
-            break
-        facts = analysis.rules.facts(instruction.decoded)
-        old, new = list[Violation](), list[Violation]()
-        usual.step(instruction, facts, old)
-        shorter.step(instruction, facts, new)
-        if set(new) - set(old):
-            return None
-    return usual.state(), shorter.state()

@@ -22,7 +22,7 @@ from itertools import islice, pairwise
 from msgspec import Struct
 
 from asmevo.analysis.events import effect_of
-from asmevo.analysis.hazards import nop_slack
+from asmevo.analysis.nop_slack import nop_slack
 from asmevo.analysis.wait_needs import WaitNeed, wait_requirements
 from asmevo.program.edit import Delete, EditScript, Insert, Move, Replace, script_between
 from asmevo.program.instruction import Instruction
