@@ -29,8 +29,8 @@ from asmevo.program.kernel import Block
 from asmevo.program.registers import AGPR_MASK, SGPR_MASK, VCC_MASK, VGPR_MASK, units_of
 from asmevo.proposers.placement import Placement
 from asmevo.proposers.scheduling import Kind, Link, Node, Region, Value, number_values
+from asmevo.timing.costs import Profile, Stream
 from asmevo.timing.instruction_class import Port
-from asmevo.timing.machine import Profile, Stream
 
 _KIND_OF_PORT = {
     Port.VALU: Kind.VALU,

@@ -24,7 +24,6 @@ from asmevo.target.facts import Known
 from asmevo.timing.instruction_class import Port
 from asmevo.timing.limits import critical, next_limit
 from asmevo.timing.machine import Machine
-from asmevo.timing.orders import is_cache_operation
 from asmevo.timing.path import ASSUMED_TRIP_COUNT, Stretch, TripCounts, path_of, trips_of
 from asmevo.timing.scenarios import Memory, machine_for, scenario_name, silicon_note
 from asmevo.timing.schedule import schedule
@@ -298,7 +297,7 @@ class _Summary:
         if any("call" in step.profile.decoded.flags for log in self._logs for step in log.steps):
             found.append("the called functions cost nothing")
         profiles = [step.profile for log in self._logs for step in log.steps]
-        operations = sorted({each.decoded.mnemonic for each in profiles if is_cache_operation(each)})
+        operations = sorted({each.decoded.mnemonic for each in profiles if each.moves_nothing})
         if operations:
             found.append(f"{', '.join(operations)} takes an issue slot and holds nothing up")
         unknown_ids = [

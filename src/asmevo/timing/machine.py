@@ -16,18 +16,17 @@ Target.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from asmevo.analysis.events import counter_events, wait_values
 from asmevo.program.instruction import Decoded
-from asmevo.program.registers import EXEC_MASK, SGPR_MASK, VCC_MASK, VECTOR_MASK, units_of
+from asmevo.program.registers import VECTOR_MASK, units_of
 from asmevo.target import Target
-from asmevo.target.facts import Fact, Known
+from asmevo.target.facts import Fact
 from asmevo.target.model import Number
+from asmevo.timing.costs import SCALAR_RESULTS, Cause, Cost, Profile, Queue, Return, Stream
 from asmevo.timing.instruction_class import Port, class_of_event, is_immediate, scalar_class, vector_class
 from asmevo.timing.operands import (
     accumulator,
@@ -37,6 +36,7 @@ from asmevo.timing.operands import (
     first_mask,
     gathered_reads,
     imm16,
+    moves_nothing,
     named_dwords,
     reading_fact,
     scalar_pairs,
@@ -45,23 +45,12 @@ from asmevo.timing.operands import (
     vector_dwords,
     writes_scalar,
 )
-from asmevo.timing.register_file import Operands, Results, register_file_facts
+from asmevo.timing.register_file import register_file_facts
 
 SCENARIOS = ("cold", "l2", "lds-only")
-LANE_MASKS = VCC_MASK | EXEC_MASK
-SCALAR_RESULTS = SGPR_MASK | VCC_MASK
 
 _B128_DWORDS = 4
-
-
-class Stream(IntEnum):
-    """An in-order queue between issue and execution."""
-
-    VALU = 0
-    SALU = 1
-    LDS = 2
-    VMEM = 3
-    COUPLED = 4
+_MEMORY_PORTS = frozenset({Port.SMEM, Port.VMEM, Port.LDS})
 
 
 _STREAM_OF = {
@@ -73,94 +62,6 @@ _STREAM_OF = {
     Port.LDS: Stream.LDS,
     Port.VMEM: Stream.VMEM,
 }
-
-
-class Cause(NamedTuple):
-    """Why time passed: the reason in words, and how well the number behind it is known."""
-
-    reason: str
-    known: Known
-
-
-_ISSUE = Cause("issue", "assumed")
-
-
-class Cost(NamedTuple):
-    """Cycles and what they are spent on."""
-
-    cycles: int
-    cause: Cause
-
-
-class Return(NamedTuple):
-    """A pending event: its counter, order group, cycles from issue to its end, data path and cycles it needs
-    there.
-    """
-
-    counter: int
-    group: str
-    latency: Cost
-    path: int
-    transfer: int
-
-
-class Queue(Struct, frozen=True):
-    """From issue to execution: cycles between the two, entries, cycles from leaving the queue until an entry's place
-    is free again, cycles more until a wave that was stopped for it goes on, and passes in the pipe between the queue
-    and execution (0: none).
-    """
-
-    to_execute: int
-    depth: int
-    release: int
-    resume: int
-    pipe: int
-    cause: Cause
-
-
-class Profile(Struct, frozen=True, eq=False):
-    """Timing of one encoding. Cycles; register units in `reads` and `writes` (see program.registers).
-
-    It issues on `issue_port` (`port` if None), which it holds for `hold` cycles, and needs `shared_port` too, for
-    `shared_hold`. `places`: entries of the queue that must be free one after the other before the ports are.
-    """
-
-    decoded: Decoded
-    port: Port
-    engine: Port
-    stream: Stream
-    kind: str
-    occupancy: Cost
-    result: Cost
-    reads: tuple[int, ...]
-    writes: tuple[int, ...]
-    returns: tuple[Return, ...] = ()
-    waits: tuple[tuple[int, int], ...] = ()
-    depctr: Mapping[str, int] = field(default_factory=dict)
-    delays: tuple[tuple[str, int], tuple[str, int], int] | None = None
-    immediate: bool = False
-    silent: bool = False
-    extra: Cost | None = None
-    barrier: str = ""
-    hold: int = 0
-    issue_port: Port | None = None
-    shared_port: Port | None = None
-    shared_hold: int = 0
-    places: int = 1
-    same_accumulator: int = 0
-    destination: int = 0
-    vector: bool = False
-    scalar_reads: tuple[int, ...] = ()
-    scalar_pairs: tuple[int, ...] = ()
-    queue: Queue | None = None
-    issue_busy: Cause = _ISSUE
-    gathered: Operands | None = None
-    vector_writes: Results = ()
-    address: int = 0
-    to_execute: int = 0
-    writes_scalar: bool = False
-    waits_for_memory_read: bool = False
-    beside: int = -1
 
 
 class Machine:
@@ -240,6 +141,9 @@ class Machine:
             gathered=facts.operands(source_positions(profile.decoded)) if facts is not None else None,
             vector_writes=facts.results(units_of(profile.decoded.writes & VECTOR_MASK)) if facts is not None else (),
             address=address(profile.decoded) if profile.port is Port.VMEM else 0,
+            reads_vector=bool(profile.decoded.reads & VECTOR_MASK),
+            moves_nothing=profile.port is Port.VMEM and moves_nothing(profile.decoded),
+            in_memory=profile.port in _MEMORY_PORTS,
             waits_for_memory_read=profile.decoded.mnemonic == "s_nop",
             beside=beside_first(profile.decoded) if self._pairs_first else -1,
         )

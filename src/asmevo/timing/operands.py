@@ -119,6 +119,15 @@ def first_mask(decoded: Decoded) -> int:
     return first.mask if first is not None else 0
 
 
+def moves_nothing(decoded: Decoded) -> bool:
+    """Whether no vector register and no LDS takes part in a vector memory instruction: it invalidates or writes back.
+
+    None is in the traces, which show how accesses wait for other units. Taken as not waiting, no predicted gain rests
+    on what stands before one.
+    """
+    return not (decoded.reads | decoded.writes) & VECTOR_MASK and "lds_dma" not in decoded.flags
+
+
 def writes_scalar(decoded: Decoded, scalars: int) -> bool:
     """Whether there is a scalar result; one that is thrown away (null) takes the same way."""
     discarded = any(operand.written and operand.text == "null" for operand in decoded.operands)

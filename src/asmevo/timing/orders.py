@@ -7,37 +7,21 @@ that are still to be read, `Drains` what the instructions that wait for a unit t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
-from asmevo.program.registers import VECTOR_MASK
+from asmevo.timing.costs import LANE_MASKS, SCALAR_RESULTS, Cause, Cost, Profile
 from asmevo.timing.instruction_class import Port
-from asmevo.timing.machine import LANE_MASKS, SCALAR_RESULTS, Cause, Cost, Machine, Profile
+from asmevo.timing.machine import Machine
 
 _HWREG = ("s_getreg", "s_setreg")
 
 
-class Link(NamedTuple):
-    """Not earlier than `cycles` after the latest time of slot `slot`."""
-
-    slot: int
-    cycles: int
-    cause: Cause
+Link = tuple[int, int, Cause]
+"""Slot, cycles, cause: not earlier than so many cycles after the latest time of the slot. A plain tuple for speed."""
 
 
 def waits_for_results(profile: Profile) -> bool:
     """Whether a scalar instruction issues only when the results before it are there: it names a hardware register."""
     return profile.port is Port.SALU and profile.decoded.mnemonic.startswith(_HWREG)
-
-
-def is_cache_operation(profile: Profile) -> bool:
-    """Whether it invalidates or writes back, so that no vector register and no LDS takes part.
-
-    None is in the traces, which show how accesses wait for other units. Taken as not waiting, no predicted gain rests
-    on what stands before one.
-    """
-    decoded = profile.decoded
-    moves = (decoded.reads | decoded.writes) & VECTOR_MASK or "lds_dma" in decoded.flags
-    return profile.port is Port.VMEM and not moves
 
 
 class Order:
@@ -78,40 +62,42 @@ class Order:
         self._scalar_readers: dict[int, int] = {}
         self._memory: tuple[int, Cost] | None = None
 
-    def links(self, profile: Profile) -> Iterator[Link]:
+    def links(self, profile: Profile) -> Iterator[Link] | tuple[()]:
         """What has to have executed before an instruction of this profile issues."""
         if profile.vector:
-            yield from self._before_vector(profile)
-            return
-        after_vector = self._after_vector.get(profile.port)
-        if self._vector is not None and after_vector is not None and not is_cache_operation(profile):
-            yield Link(self._vector, *after_vector)
-        if profile.port is Port.VMEM and self._lds is not None and not is_cache_operation(profile):
-            yield Link(self._lds[0], *self._lds[1])
-        if profile.waits_for_memory_read and self._memory is not None:
-            yield Link(self._memory[0], *self._memory[1])
+            return self._before_vector(profile) if self._memory_readers or profile.writes_scalar else ()
         if profile.port is Port.SALU:
-            yield from self._before_scalar(profile)
+            return self._before_scalar(profile)
+        return self._before_other(profile)
+
+    def _before_other(self, profile: Profile) -> Iterator[Link]:
+        after_vector = self._after_vector.get(profile.port)
+        if self._vector is not None and after_vector is not None and not profile.moves_nothing:
+            yield (self._vector, *after_vector)
+        if profile.port is Port.VMEM and self._lds is not None and not profile.moves_nothing:
+            yield (self._lds[0], *self._lds[1])
+        if profile.waits_for_memory_read and self._memory is not None:
+            yield (self._memory[0], *self._memory[1])
 
     def _before_scalar(self, profile: Profile) -> Iterator[Link]:
         if self._vector_read is not None:
             for unit in profile.writes:
                 if unit in self._scalar_readers:
-                    yield Link(self._scalar_readers[unit], *self._vector_read)
+                    yield (self._scalar_readers[unit], *self._vector_read)
         if self._scalar is not None and self._hwreg is not None:
             if self._scalar_sets_hwreg and self._setreg_result is not None:
-                yield Link(self._scalar, self._hwreg.cycles + self._setreg_result.cycles, self._hwreg.cause)
+                yield (self._scalar, self._hwreg.cycles + self._setreg_result.cycles, self._hwreg.cause)
             elif waits_for_results(profile):
-                yield Link(self._scalar, self._hwreg.cycles + self._scalar_result, self._hwreg.cause)
+                yield (self._scalar, self._hwreg.cycles + self._scalar_result, self._hwreg.cause)
 
     def _before_vector(self, profile: Profile) -> Iterator[Link]:
         if self._memory_readers:
             for unit in profile.writes:
                 for slot, read in self._memory_readers.pop(unit, ()):
-                    yield Link(slot, *read)
+                    yield (slot, *read)
         if profile.writes_scalar and self._scalar is not None and self._scalar_before_write is not None:
             cycles, cause = self._scalar_before_write
-            yield Link(self._scalar, cycles + self._scalar_busy - 1, cause)
+            yield (self._scalar, cycles + self._scalar_busy - 1, cause)
 
         most = self._most_results.cycles if self._most_results is not None else 0
         if profile.writes_scalar and most and len(self._results_underway) >= most:
@@ -122,9 +108,9 @@ class Order:
             self._vector = slot
             if profile.writes_scalar and self._most_results is not None and self._result_counted is not None:
                 cycles = self._result_counted.cycles + profile.occupancy.cycles - 1
-                self._results_underway.append(Link(slot, cycles, self._most_results.cause))
+                self._results_underway.append((slot, cycles, self._most_results.cause))
             if profile.writes_scalar and self._scalar_write is not None:
-                self.scalar_writer = Link(slot, *self._scalar_write)
+                self.scalar_writer = (slot, *self._scalar_write)
             for unit in profile.scalar_reads:
                 self._scalar_readers[unit] = slot
         elif profile.port is Port.SALU:
@@ -181,7 +167,7 @@ class Drains:
         for name, value in profile.depctr.items():
             latest = self._latest.get(name, [])
             if len(latest) > value:
-                found.append(Link(latest[-1 - value], *self._costs[name]))
+                found.append((latest[-1 - value], *self._costs[name]))
         return found
 
     def pass_by(self, slot: int, profile: Profile) -> None:

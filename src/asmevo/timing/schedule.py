@@ -21,16 +21,15 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from asmevo.program.instruction import Instruction
-from asmevo.program.registers import VECTOR_MASK
+from asmevo.timing.costs import LANE_MASKS, SCALAR_RESULTS, Cause, Cost, Profile, Queue, Return, Stream
 from asmevo.timing.instruction_class import Port
-from asmevo.timing.machine import LANE_MASKS, SCALAR_RESULTS, Cause, Cost, Machine, Profile, Queue, Return, Stream
+from asmevo.timing.machine import Machine
 from asmevo.timing.orders import Drains, Link, Order, waits_for_results
 from asmevo.timing.register_file import Operands, Results
 from asmevo.timing.successions import DOUBLE, Successions
-
-_MEMORY_PORTS = frozenset({Port.SMEM, Port.VMEM, Port.LDS})
 
 
 class Recent(NamedTuple):
@@ -211,48 +210,49 @@ class _Linker:
             self._pending = {distance - 1: waits for distance, waits in self._pending.items()}
 
     def _link(self, slot: int, place: _Place) -> None:
-        profile = place.profile
-        writer = self._writer
+        profile, writer, beside, order = place.profile, self._writer, self._beside, self._order
         for unit in profile.reads:
             if unit in writer:
                 place.producers[writer[unit], unit] = None
-            if unit in self._beside:
-                place.producers[self._beside[unit], unit] = None
-        for link in self._order.links(profile):
+            if beside and unit in beside:
+                place.producers[beside[unit], unit] = None
+        for link in order.links(profile):
             place.sources[link] = None
-        for link in self._drains.links(profile):
-            place.sources[link] = None
+        if profile.depctr:
+            for link in self._drains.links(profile):
+                place.sources[link] = None
         for link in self._successions.links(profile):
             place.behind[link] = None
         for recent in place.delays:
             self._delay(place, recent)
-        if profile.port is Port.SALU and self._order.scalar_writer is not None:
-            place.issued[self._order.scalar_writer] = None
+        if order.scalar_writer is not None and profile.port is Port.SALU:
+            place.issued[order.scalar_writer] = None
         for unit in profile.writes:
             writer[unit] = slot
-            self._beside.pop(unit, None)
+            if beside:
+                beside.pop(unit, None)
         if profile.beside >= 0:
-            self._beside[profile.beside] = slot
+            beside[profile.beside] = slot
         entry = self._rules.history(profile)
         if entry is not None:
             which, cycles, cause = entry
-            self._history[which].append(Link(slot, cycles, cause))
-        if profile.vector and profile.decoded.reads & VECTOR_MASK:
-            place.first_vector |= not self._read_vector
-            self._read_vector = True
+            self._history[which].append((slot, cycles, cause))
+        if not self._read_vector and profile.vector and profile.reads_vector:
+            place.first_vector = self._read_vector = True
         if profile.scalar_pairs:
             place.pair_kept = self._pair >= 0 and all(pair == self._pair for pair in profile.scalar_pairs)
             self._pair = profile.scalar_pairs[-1]
-        self._order.pass_by(slot, profile)
-        self._drains.pass_by(slot, profile)
-        self._successions.pass_by(slot, profile)
+        order.pass_by(slot, profile)
+        if profile.vector or profile.port is Port.SALU:
+            self._drains.pass_by(slot, profile)
+            self._successions.pass_by(slot, profile)
 
     def _delay(self, place: _Place, recent: Recent) -> None:
         history, back = self._history[recent.history], max(recent.back, 1)
         if len(history) >= back:
             slot, cycles, cause = history[-back]
             wait = -recent.back * self._machine.interval if recent.back < 0 else 0
-            place.issued[Link(slot, cycles + wait, cause)] = None
+            place.issued[slot, cycles + wait, cause] = None
 
 
 class _Rules:
@@ -260,7 +260,7 @@ class _Rules:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._ways: dict[Profile, _Way] = {}
+        self._forms: dict[Profile, Step] = {}
         self._histories: dict[Profile, tuple[int, int, Cause] | None] = {}
         cost = machine.cost
         assert machine.issue is not None
@@ -283,25 +283,44 @@ class _Rules:
     def step(self, slot: int, places: Sequence[_Place]) -> Step:
         """The step of one place; its producers are in `places`."""
         place = places[slot]
-        profile, machine = place.profile, self._machine
-        taken = self._branch(place)
-        way = self._ways.get(profile) or self._ways.setdefault(profile, self._way(profile))
-        entry = self._entry if profile.immediate else None
+        profile = place.profile
+        form = self._forms.get(profile) or self._forms.setdefault(profile, self._form(profile))
         results, issued = self._links(place, places)
-        issued += tuple(place.issued)
+        if place.issued:
+            issued += tuple(place.issued)
         sources = tuple(place.sources)
-        queue = profile.queue
-        unlimited = profile.port is Port.IMMEDIATE
         to_execute = self._to_execute(place, places)
-        return Step(
+        gap, gap_cause = self._branch(place) if profile.port is Port.BRANCH else self._machine.issue
+        return replace(
+            form,
             slot=slot,
             id=place.instruction.id,
+            held=bool((form.queue is None and results) or issued or sources or form.waits),
+            to_execute=to_execute,
+            to_gather=to_execute - profile.to_execute + form.to_gather,
+            owner=(slot, form.owner[1]),
+            gap=gap,
+            gap_cause=gap_cause,
+            results=results,
+            issued=issued,
+            sources=sources,
+        )
+
+    def _form(self, profile: Profile) -> Step:
+        """What the steps of a profile have in common, as a step in slot -1 that waits for nothing."""
+        machine, queue = self._machine, profile.queue
+        way = self._way(profile)
+        unlimited = profile.port is Port.IMMEDIATE
+        entry = self._entry if profile.immediate else None
+        return Step(
+            slot=-1,
+            id=-1,
             port=int(profile.port if profile.issue_port is None else profile.issue_port),
             engine=int(profile.engine),
             stream=int(profile.stream),
             queue=queue,
-            held=bool((queue is None and results) or issued or sources or profile.waits),
-            to_execute=to_execute,
+            held=False,
+            to_execute=profile.to_execute,
             to_stamp=way.to_stamp,
             gathered=profile.gathered,
             vector_writes=profile.vector_writes,
@@ -312,16 +331,16 @@ class _Rules:
             shared_hold=profile.shared_hold,
             places=profile.places,
             passes=way.passes,
-            to_gather=to_execute - profile.to_execute + way.to_gather,
+            to_gather=way.to_gather,
             longer=way.longer,
             reads=way.reads,
             special=bool(profile.places > 1 or profile.returns or profile.waits or profile.barrier),
-            owner=(slot, profile.occupancy.cause),
+            owner=(-1, profile.occupancy.cause),
             neighbour=self._neighbour * profile.occupancy.cycles if profile.kind == "vmem_store" else 0,
             after_trans=self._after_trans if profile.port is Port.MATRIX else 0,
             to_pipe=way.to_pipe,
-            gap=taken.cycles if taken is not None else machine.interval,
-            gap_cause=taken.cause if taken is not None else self._issue,
+            gap=machine.interval,
+            gap_cause=self._issue,
             issue_busy=profile.issue_busy,
             immediate=profile.immediate,
             silent=profile.silent,
@@ -329,9 +348,9 @@ class _Rules:
             entry_cause=entry.cause if entry is not None else self._issue,
             extra=profile.extra.cycles if profile.extra is not None else 0,
             extra_cause=profile.extra.cause if profile.extra is not None else self._issue,
-            results=results,
-            issued=issued,
-            sources=sources,
+            results=(),
+            issued=(),
+            sources=(),
             waits=profile.waits,
             returns=profile.returns,
             barrier=profile.barrier,
@@ -374,10 +393,8 @@ class _Rules:
             to_stamp=self._double_stamp.cycles if double and self._double_stamp is not None else to_stamp,
         )
 
-    def _branch(self, place: _Place) -> Cost | None:
+    def _branch(self, place: _Place) -> Cost:
         """Cycles from a branch to the next instruction."""
-        if place.profile.port is not Port.BRANCH:
-            return None
         calls = "call" in place.instruction.flags
         kind = "branch_taken" if place.taken or calls else "branch_not_taken"
         fact = self._machine.target.latency[kind].result
@@ -388,19 +405,19 @@ class _Rules:
 
     def _links(self, place: _Place, places: Sequence[_Place]) -> tuple[tuple[Link, ...], tuple[Link, ...]]:
         """Register dependences on execution, and those on issue (both empty for most immediates)."""
-        results: dict[int, Link] = {}
-        issued: dict[int, Link] = {}
+        consumer = place.profile
+        if consumer.port is Port.BRANCH and self._scalar_to_branch is not None:
+            cycles, cause = self._scalar_to_branch
+            producers = dict.fromkeys(slot for slot, _ in place.producers if not places[slot].profile.in_memory)
+            return tuple(place.behind), tuple((slot, cycles, cause) for slot in producers)
+        results: dict[int, Cost] = {}
         for slot, unit in place.producers:
             producer = places[slot].profile
-            if producer.port in _MEMORY_PORTS:
-                continue
-            if place.profile.port is Port.BRANCH and self._scalar_to_branch is not None:
-                link, into = Link(slot, *self._scalar_to_branch), issued
-            else:
-                link, into = Link(slot, *self._result(producer, place.profile, unit)), results
-            if slot not in into or into[slot].cycles < link.cycles:
-                into[slot] = link
-        return (*results.values(), *place.behind), tuple(issued.values())
+            if not producer.in_memory:
+                cost = self._result(producer, consumer, unit)
+                if slot not in results or results[slot][0] < cost[0]:
+                    results[slot] = cost
+        return (*((slot, *cost) for slot, cost in results.items()), *place.behind), ()
 
     def _result(self, producer: Profile, consumer: Profile, unit: int) -> Cost:
         """Cycles from the producer's execution to the consumer's, over one register unit."""

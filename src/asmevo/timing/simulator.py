@@ -23,8 +23,9 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from asmevo.timing.barriers import Barriers
+from asmevo.timing.costs import Cause, Queue, Stream
 from asmevo.timing.instruction_class import Port
-from asmevo.timing.machine import Cause, Machine, Queue, Stream
+from asmevo.timing.machine import Machine
 from asmevo.timing.operand_pipe import OperandPipe
 from asmevo.timing.register_file import RegisterFile
 from asmevo.timing.scalar_reads import ScalarReads
@@ -39,7 +40,6 @@ _TRANS = int(Port.TRANS)
 
 StallKey = tuple[int, int, Cause]
 """Slot that waited, slot it waited for (-1: none), why."""
-
 
 _Time = tuple[int, Cause | None, int]
 """A Bound as a plain tuple."""

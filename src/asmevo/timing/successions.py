@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from asmevo.program.registers import VECTOR_MASK
+from asmevo.timing.costs import Cost, Profile
 from asmevo.timing.instruction_class import Port
-from asmevo.timing.machine import Cost, Machine, Profile
+from asmevo.timing.machine import Machine
 from asmevo.timing.orders import Link
 
 DOUBLE = frozenset({"f64", "f64_add", "trans64"})
@@ -70,4 +71,4 @@ class Successions:
 
 def _link(slot: int, cost: Cost | None) -> Iterator[Link]:
     if cost is not None:
-        yield Link(slot, *cost)
+        yield (slot, *cost)
