@@ -68,7 +68,6 @@ def test_a_lone_wave_on_gfx1100_is_predicted_exactly(rows: dict[tuple[str, str],
 FAR_OFF = {
     ("gfx950", "r_2_8_16_4_4_16_4"): 0.07,  # one clock unit in four cycles
     ("gfx1200", "E_128_16_8_16_4"): 0.045,  # waits for the message unit, which waves of other SIMDs use too
-    ("gfx1100", "discover_ops"): 0.12,  # cache misses shorter than those that a replay is told of
     ("gfx1201", "custom_handwritten"): 0.04,  # order of matrix and transcendental instructions of several waves
 }
 
@@ -113,17 +112,61 @@ def test_a_trace_without_its_code_object_is_named(tmp_path: Path) -> None:
         list(validate(tmp_path, second_opinion=False))
 
 
+def first_in_line(path: Path, waves: tuple[Replayed, ...]) -> list[set[int]]:
+    """By hand, for each wave its issues in a line of 128 bytes in which no wave had issued."""
+    entry = json.loads(gzip.decompress(path.read_bytes()).splitlines()[0])["entry_pc"]
+    found: list[set[int]] = [set() for _ in waves]
+    issues = [(issue, n, place) for n, wave in enumerate(waves) for place, issue in enumerate(wave.wave.issues)]
+    seen = set()
+    for issue, n, place in sorted(issues, key=lambda each: each[0].cycle):
+        start = entry + issue.offset
+        end = start + len(waves[n].steps[place].profile.decoded.code) - 1
+        if {start // 128, end // 128} - seen:
+            seen |= {start // 128, end // 128}
+            found[n].add(place)
+    return found
+
+
 def test_runs_end_at_waits_and_straight_code_does_not_end_at_a_cache_miss() -> None:
-    """By hand: the loop's waits split both; a gap of 200 cycles or more splits runs only."""
+    """By hand: the loop's waits split both; a gap of 200 cycles or more and a new line of code split runs only."""
     path = next(path for path in trace_files(TRACES / "gfx1100") if "gemm_run0_b6d19367" in path.name)
-    for wave in replayed(path):
+    waves = replayed(path)
+    for wave, fetched in zip(waves, first_in_line(path, waves), strict=True):
         cycles = [issue.cycle for issue in wave.wave.issues]
         waits = {n for n, issue in enumerate(wave.wave.issues) if issue.text.startswith("s_wait")}
         slow = {n for n in range(1, len(cycles)) if cycles[n] - cycles[n - 1] >= 200}
         assert slow - waits  # there are such gaps
         starts = {run.start for run in wave.runs()} - {0}
-        assert starts <= waits | slow
+        assert starts <= waits | slow | fetched
         assert {each.start for each in wave.straight_code()} - {0} <= waits
         inside = {place for run in wave.runs() for place in run[1:]}
         assert {gap.place for gap in wave.gaps()} == inside
-        assert not inside & (waits | slow)
+        assert not inside & (waits | slow | fetched)
+
+
+def test_the_first_issue_in_a_line_of_the_instruction_cache_is_not_asked_for() -> None:
+    """By hand: every 128 bytes of a lone wave's straight code, slow or not; and what follows lost packets."""
+    path = next(path for path in trace_files(OPCODE_TRACES / "gfx1100"))
+    early, later = replayed(path)
+    for wave, first in zip((early, later), first_in_line(path, (early, later)), strict=True):
+        issues = wave.wave.issues
+        assert len(first) == -(-(issues[-1].offset + 4 - issues[0].offset // 128 * 128) // 128)
+        slow = {n for n in range(1, len(issues)) if issues[n].cycle - issues[n - 1].cycle >= 200}
+        waits = {n for n, issue in enumerate(issues) if issue.text.startswith("s_wait")}
+        unsure = {0} if wave is early else set(range(min(first - {0})))
+        asked = {gap.place for gap in wave.gaps()}
+        assert asked == set(range(len(issues))) - first - slow - waits - unsure
+    assert later.wave.issues[0].offset == 0x52C
+    assert later.wave.issues[21].offset + 256 == 0x680  # 21 issues after the lost packets the next line starts
+    assert next(later.gaps()).place == 22
+
+
+def test_an_issue_in_a_line_that_an_earlier_wave_brought_is_asked_for() -> None:
+    path = next(path for path in trace_files(TRACES / "gfx1200") if "gemm_run0" in path.name)
+    waves = replayed(path)
+    fetched = first_in_line(path, waves)
+    brought = [first for first in fetched if first]
+    assert 0 < len(brought) < len(waves)
+    same = [n for n, wave in enumerate(waves) if len(wave.steps) == len(waves[0].steps)]
+    places = set.union(*brought) - {0}
+    assert any({gap.place for gap in waves[n].gaps()} & places for n in same)

@@ -2,14 +2,23 @@
 
 A replay gives the model the way that each wave took and the times at which its waits were satisfied (memory and other
 waves decide those, not the schedule), and asks for the rest: each issue gap that does not end in a wait, a barrier's
-successor or an instruction-cache miss. Waves that ran at the same time on one SIMD are simulated together. Instructions
-that leave no packet are filled in between those that do, straight on or at a branch's target.
+successor or where instructions were fetched from memory. Waves that ran at the same time on one SIMD are simulated
+together. Instructions that leave no packet are filled in between those that do, straight on or at a branch's target.
+
+Where instructions come from memory is no matter of the model's answer: it is the first issue of a SIMD in each line of
+the instruction cache, since captures start with cold caches, and any gap that is too long for anything else (a line
+that was lost meanwhile). A first issue is left out whether its line had come in time or not; the model is told how long
+after the issue before it came.
+
+The stream of a wave may have lost packets (then it comes in parts). What queues and units held when a later part starts
+nobody knows, so its gaps are asked from its first new line of instructions on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,6 +26,7 @@ from msgspec.structs import replace
 from asmevo.program.decode import UNKNOWN
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Kernel
+from asmevo.timing.costs import Cause
 from asmevo.timing.machine import Machine
 from asmevo.timing.refused import as_executed
 from asmevo.timing.scenarios import machine_for
@@ -25,7 +35,8 @@ from asmevo.timing.simulator import Simulator
 from asmevo.timing.traces import Trace, TracedWave
 
 FETCH_MISS = 200
-"""Gaps from here on (cycles) hold an instruction-cache miss, by the notes of the trace collection."""
+"""Gaps from here on (cycles) hold an instruction-cache miss wherever they are, by the notes of the trace collection."""
+_FETCH = Cause("instruction fetch", "measured")
 NO_PACKET = frozenset({"s_delay_alu", "s_wait_alu", "s_waitcnt_depctr", "s_barrier_wait"})
 """Instructions that leave no packet in a thread trace."""
 
@@ -91,10 +102,30 @@ def replay(trace: Trace, kernel: Kernel) -> tuple[Replayed, ...]:
     found: dict[int, Replayed] = {}
     for simd in sorted({wave.simd for wave in trace.waves}):
         numbers = [n for n, wave in enumerate(trace.waves) if wave.simd == simd and wave.issues]
+        fetched = _fetched(code, trace, numbers)
         for group in _overlapping(trace.waves, numbers):
-            together = _together(machine, code, trace, [trace.waves[n] for n in group])
+            waves = [trace.waves[n] for n in group]
+            together = _together(machine, code, trace, waves, [fetched[n] for n in group])
             found |= dict(zip(group, together, strict=True))
     return tuple(found[number] for number in sorted(found))
+
+
+def _fetched(code: _Code, trace: Trace, numbers: Sequence[int]) -> dict[int, set[int]]:
+    """For each of the waves of one SIMD its issues that were the first in a line of the instruction cache."""
+    found: dict[int, set[int]] = {number: set() for number in numbers}
+    line = code.kernel.target.timing.get("instruction_line")
+    if line is None:
+        return found
+    size = int(line.value)
+    issues = ((issue, number, place) for number in numbers for place, issue in enumerate(trace.waves[number].issues))
+    seen: set[int] = set()
+    for issue, number, place in sorted(issues, key=lambda each: each[0].cycle):
+        start = trace.entry + issue.offset
+        lines = {start // size, (start + code.size(start - code.kernel.address) - 1) // size}
+        if not lines <= seen:
+            found[number].add(place)
+            seen |= lines
+    return found
 
 
 def _overlapping(waves: Sequence[TracedWave], numbers: Sequence[int]) -> Iterator[list[int]]:
@@ -111,40 +142,68 @@ def _overlapping(waves: Sequence[TracedWave], numbers: Sequence[int]) -> Iterato
         yield sorted(group)
 
 
-def _together(machine: Machine, code: _Code, trace: Trace, waves: Sequence[TracedWave]) -> Iterator[Replayed]:
-    """The waves of one SIMD, simulated together."""
+def _together(
+    machine: Machine, code: _Code, trace: Trace, waves: Sequence[TracedWave], fetched: Sequence[set[int]]
+) -> Iterator[Replayed]:
+    """The waves of one SIMD, simulated together. `fetched`: places that came from memory."""
     offset = trace.entry - code.kernel.address
-    paths: dict[tuple[tuple[int, bool], ...], list[Step]] = {}
-    for wave in waves:
-        path = _path(wave)
-        if path not in paths:
-            instructions, taken, skipped = code.executed([(each + offset, passed) for each, passed in path])
-            paths[path] = schedule(machine, [(instructions, taken, False)], skipped)[0]
-    order = {path: number for number, path in enumerate(paths)}
-    routes = [order[_path(wave)] for wave in waves]
-    spoken = [tuple(step for step in steps if not step.silent) for steps in paths.values()]
+    routes = [_route(wave, own) for wave, own in zip(waves, fetched, strict=True)]
+    paths: dict[_Route, list[Step]] = {}
+    for route in routes:
+        if route not in paths:
+            instructions, taken, skipped = code.executed([(each + offset, passed) for each, passed in route.path])
+            straight = schedule(machine, [(instructions, taken, False)], skipped)[0]
+            paths[route] = list(_behind_fetches(straight, dict(route.fetched)))
+    order = {route: number for number, route in enumerate(paths)}
+    spoken = {route: tuple(step for step in steps if not step.silent) for route, steps in paths.items()}
     told = [_given(spoken[route], wave) for route, wave in zip(routes, waves, strict=True)]
     times = [
         {spoken[route][place].slot: wave.issues[place].cycle for place in given}
         for route, wave, given in zip(routes, waves, told, strict=True)
     ]
     stretches = [(steps, False, 1) for steps in paths.values()]
-    simulator = Simulator(machine, stretches, len(waves), 1, 0, times, routes)
+    simulator = Simulator(machine, stretches, len(waves), 1, 0, times, [order[route] for route in routes])
     simulator.run()
     for state, wave, route, given in zip(simulator.waves, waves, routes, told, strict=True):
         steps = spoken[route]
         issued = tuple(state.issued[step.slot] for step in steps)
         executed = tuple(None if step.queue is None else state.started[step.slot] + step.to_stamp for step in steps)
-        yield Replayed(wave, steps, issued, executed, given)
+        yield Replayed(wave, steps, issued, executed, given | dict(route.fetched).keys())
 
 
-def _path(wave: TracedWave) -> tuple[tuple[int, bool], ...]:
-    """Offset of each issue, and whether it was a vector instruction that EXEC 0 passed over."""
-    return tuple((issue.offset, issue.packet == "IMM" and issue.text.startswith("v_")) for issue in wave.issues)
+class _Route(NamedTuple):
+    """The way of a wave: offset of each issue, and whether it was a vector instruction that EXEC 0 passed over; and of
+    each issue that was fetched its place and the cycles since the one before.
+    """
+
+    path: tuple[tuple[int, bool], ...]
+    fetched: tuple[tuple[int, int], ...]
+
+
+def _route(wave: TracedWave, fetched: set[int]) -> _Route:
+    """A wave that does not start at the kernel's entry is told all its issues up to the first in a new line."""
+    issues = wave.issues
+    start = range(1, min(fetched - {0}, default=len(issues))) if issues[0].offset else range(0)
+    told = ((place, issues[place].cycle - issues[place - 1].cycle) for place in sorted({*fetched, *start} - {0}))
+    path = ((issue.offset, issue.packet == "IMM" and issue.text.startswith("v_")) for issue in issues)
+    return _Route(tuple(path), tuple(told))
+
+
+def _behind_fetches(steps: Sequence[Step], fetched: Mapping[int, int]) -> Iterator[Step]:
+    """The steps with those that had to be fetched so many cycles after the issue before. `fetched`: by place."""
+    place, before = 0, -1
+    for step in steps:
+        if step.silent:
+            yield step
+            continue
+        if place in fetched:
+            step = replace(step, held=True, issued=(*step.issued, (before, fetched[place], _FETCH)))
+        yield step
+        place, before = place + 1, step.slot
 
 
 def _given(steps: Sequence[Step], wave: TracedWave) -> frozenset[int]:
-    """Places that the model is not asked for: the first issue, waits, barriers, what follows, and cache misses."""
+    """Places whose times the model is told: the first issue, waits, barriers, what follows, and cache misses."""
     given = {0}
     for place in range(1, len(steps)):
         gap = wave.issues[place].cycle - wave.issues[place - 1].cycle
@@ -169,6 +228,10 @@ class _Code:
             self._places[offset] = place
             offset += instruction.size
         self._starts = [0, *accumulate(len(block.instructions) for block in kernel.blocks)]
+
+    def size(self, offset: int) -> int:
+        """Bytes of the instruction that issued."""
+        return len(self._executed(self._places[offset]).decoded.code)
 
     def executed(self, path: Sequence[tuple[int, bool]]) -> tuple[list[Instruction], list[bool], set[int]]:
         """The instructions that a wave went through, silent ones filled in, which branches it took, which it skipped.
