@@ -11,11 +11,13 @@ descriptor asks for, rounded as the hardware does it.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from msgspec import Struct
 
 from asmevo.analysis.liveness import Liveness
 from asmevo.program.descriptor import KernelDescriptor
-from asmevo.program.instruction import Instruction
+from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.kernel import Kernel
 from asmevo.program.register_counts import encoded_vgprs, register_counts
 from asmevo.program.registers import AGPR_MASK, SGPR_MASK, VGPR_MASK, RegisterFile
@@ -117,13 +119,18 @@ class Allocation(Struct, frozen=True):
 
 def register_use(kernel: Kernel) -> RegisterUse:
     """The registers that a kernel's encodings name. Indexed accesses count with the printed register."""
-    highest = {RegisterFile.VGPR: 0, RegisterFile.AGPR: 0, RegisterFile.SGPR: 0}
-    for decoded in {instruction.decoded for instruction in kernel.instructions}:
-        for operand in decoded.operands:
-            registers = operand.registers
-            if registers is not None and registers.file in highest:
-                highest[registers.file] = max(highest[registers.file], registers.first + registers.count)
-    return RegisterUse(highest[RegisterFile.VGPR], highest[RegisterFile.AGPR], highest[RegisterFile.SGPR])
+    named = [_ends(decoded) for decoded in {instruction.decoded for instruction in kernel.instructions}]
+    vgprs, agprs, sgprs = map(max, zip((0, 0, 0), *named, strict=True))
+    return RegisterUse(vgprs, agprs, sgprs)
+
+
+@lru_cache(maxsize=1 << 14)
+def _ends(decoded: Decoded) -> tuple[int, int, int]:
+    """One behind the highest VGPR, AGPR and SGPR that an encoding names."""
+    files = (RegisterFile.VGPR, RegisterFile.AGPR, RegisterFile.SGPR)
+    spans = [each.registers for each in decoded.operands if each.registers is not None]
+    vgprs, agprs, sgprs = (max((s.first + s.count for s in spans if s.file is file), default=0) for file in files)
+    return vgprs, agprs, sgprs
 
 
 def allocation(target: Target, wave_size: int, descriptor: KernelDescriptor) -> Allocation:

@@ -196,10 +196,7 @@ class _Summary:
     ) -> None:
         self._kernel, self._machine, self._stretches = kernel, machine, stretches
         self._logs, self._trip_count = simulator.logs, trip_count
-        self._ids = [step.id for log in simulator.logs for step in log.steps]
-        self._place_of_slot = {
-            step.slot: place for place, step in enumerate(s for g in simulator.logs for s in g.steps)
-        }
+        self._ids = {step.slot: step.id for log in simulator.logs for step in log.steps}
 
     def estimate(self, waves: int, possible: int, memory: Memory) -> Estimate:
         stalls, busy = dict[tuple[int, int, Any], float](), dict[Port, float]()
@@ -213,11 +210,14 @@ class _Summary:
             trips = trips_of(stretch.loop, self._trip_count) if stretch.loop is not None else 1
             ends = [e + stretch_cycles(stretch, log, n, self._trip_count) for n, e in enumerate(ends)]
             _add(stalls, _stretch_stalls(log, trips), around)
+            times = around * trips
             for step in log.steps:
+                port, engine = step.profile.port, step.profile.engine
                 if not step.silent:
-                    issues[step.profile.port] = issues.get(step.profile.port, 0.0) + around * trips
-                for unit in {step.profile.engine, step.profile.port}:
-                    busy[unit] = busy.get(unit, 0.0) + around * trips * step.occupancy
+                    issues[port] = issues.get(port, 0.0) + times
+                busy[port] = busy.get(port, 0.0) + times * step.occupancy
+                if engine is not port:
+                    busy[engine] = busy.get(engine, 0.0) + times * step.occupancy
             if stretch.loop is not None:
                 loops.append(self._loop(stretch, log, trips))
         total, issued = max(ends), sum(issues.values())
@@ -266,7 +266,7 @@ class _Summary:
         return tuple(sorted(found, key=lambda stall: (-stall.cycles, stall.instruction, stall.reason)))
 
     def _id(self, slot: int) -> int:
-        return self._ids[self._place_of_slot[slot]]
+        return self._ids[slot]
 
     def _known(self, stalls: Iterable[Stall], issued: float) -> dict[Known, float]:
         """Shares of one wave's cycles; every issue slot rests on the issue interval."""
@@ -294,17 +294,17 @@ class _Summary:
         left = len(self._kernel.blocks) - len(walked)
         if left:
             found.append(f"{left} of {len(self._kernel.blocks)} blocks are not on the estimated path")
-        if any("call" in step.profile.decoded.flags for log in self._logs for step in log.steps):
+        profiles = dict.fromkeys(step.profile for log in self._logs for step in log.steps)
+        flags = frozenset[str]().union(*{each.decoded.flags for each in profiles})
+        if "call" in flags:
             found.append("the called functions cost nothing")
-        profiles = [step.profile for log in self._logs for step in log.steps]
         operations = sorted({each.decoded.mnemonic for each in profiles if each.moves_nothing})
         if operations:
             found.append(f"{', '.join(operations)} takes an issue slot and holds nothing up")
-        unknown_ids = [
-            step.id for log in self._logs for step in log.steps if "unknown" in step.profile.decoded.flags
-        ]
-        if unknown_ids:
-            found.append(f"unknown instructions cost one issue slot: {', '.join(map(str, unknown_ids[:10]))}")
+        if "unknown" in flags:
+            steps = (step for log in self._logs for step in log.steps)
+            unknown_ids = [str(step.id) for step in steps if "unknown" in step.profile.decoded.flags]
+            found.append(f"unknown instructions cost one issue slot: {', '.join(unknown_ids[:10])}")
         return tuple(found)
 
 
@@ -335,14 +335,13 @@ def _simulated_iteration(log: StretchLog) -> float:
 
 def _least_cycles(log: StretchLog) -> float:
     """What no order of the waves can beat: an iteration of each wave on the unit that is needed longest."""
-    held: dict[tuple[bool, int], int] = {}
-    for step in log.steps:
-        for key, cycles in (
-            ((True, step.engine), step.occupancy),
-            ((False, step.port), 0 if step.silent else step.hold),
-        ):
-            held[key] = held.get(key, 0) + cycles
-    return max(held.values(), default=0) * len(log.passes)
+    if log.longest_held is None:
+        engines, ports = [0] * len(Port), [0] * len(Port)
+        for step in log.steps:
+            engines[step.engine] += step.occupancy
+            ports[step.port] += 0 if step.silent else step.hold
+        log.longest_held = max(engines + ports)
+    return log.longest_held * len(log.passes)
 
 
 def _last_stalls(log: StretchLog) -> dict[tuple[int, int, Any], float]:

@@ -40,6 +40,8 @@ class Port(IntEnum):
     IMMEDIATE = 9
     END = 10
 
+    __hash__ = int.__hash__  # that of Enum is interpreted
+
 
 def is_immediate(decoded: Decoded) -> bool:
     """Whether an instruction goes to no unit; one that is not known counts as such."""

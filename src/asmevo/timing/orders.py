@@ -43,7 +43,7 @@ class Order:
             Port.LDS: cost("lds_sources_read", "lds reads source"),
         }
         self._after_lds = cost("vmem_after_lds_execute", "vmem after lds")
-        self._lds: tuple[int, Cost] | None = None
+        self._lds: Link | None = None
         self._scalar_before_write = cost("salu_before_valu_scalar_write", "valu scalar result after salu")
         self._vector_read = cost("valu_reads_sgpr", "valu reads source")
         self._scalar_write = cost("valu_sgpr_to_salu_issue", "salu after valu scalar result")
@@ -58,9 +58,9 @@ class Order:
         self._scalar_sets_hwreg = False
         self._hwreg = cost("salu_before_hwreg", "hardware register")
         self._setreg_result = cost("setreg_result", "")
-        self._memory_readers: dict[int, list[tuple[int, Cost]]] = {}
+        self._memory_readers: dict[int, list[Link]] = {}
         self._scalar_readers: dict[int, int] = {}
-        self._memory: tuple[int, Cost] | None = None
+        self._memory: Link | None = None
 
     def links(self, profile: Profile) -> Iterator[Link] | tuple[()]:
         """What has to have executed before an instruction of this profile issues."""
@@ -75,9 +75,9 @@ class Order:
         if self._vector is not None and after_vector is not None and not profile.moves_nothing:
             yield (self._vector, *after_vector)
         if profile.port is Port.VMEM and self._lds is not None and not profile.moves_nothing:
-            yield (self._lds[0], *self._lds[1])
+            yield self._lds
         if profile.waits_for_memory_read and self._memory is not None:
-            yield (self._memory[0], *self._memory[1])
+            yield self._memory
 
     def _before_scalar(self, profile: Profile) -> Iterator[Link]:
         if self._vector_read is not None:
@@ -93,8 +93,7 @@ class Order:
     def _before_vector(self, profile: Profile) -> Iterator[Link]:
         if self._memory_readers:
             for unit in profile.writes:
-                for slot, read in self._memory_readers.pop(unit, ()):
-                    yield (slot, *read)
+                yield from self._memory_readers.pop(unit, ())
         if profile.writes_scalar and self._scalar is not None and self._scalar_before_write is not None:
             cycles, cause = self._scalar_before_write
             yield (self._scalar, cycles + self._scalar_busy - 1, cause)
@@ -129,12 +128,13 @@ class Order:
         if read is None:
             return
         busy = profile.occupancy.cycles
+        behind = (slot, read.cycles + busy, read.cause)
         for unit in profile.reads:
-            self._memory_readers.setdefault(unit, []).append((slot, Cost(read.cycles + busy, read.cause)))
+            self._memory_readers.setdefault(unit, []).append(behind)
         if profile.port is Port.VMEM:
-            self._memory = (slot, Cost(read.cycles + busy, read.cause))
+            self._memory = behind
         elif self._after_lds is not None:
-            self._lds = (slot, Cost(self._after_lds.cycles + busy, self._after_lds.cause))
+            self._lds = (slot, self._after_lds.cycles + busy, self._after_lds.cause)
 
 
 class Drains:

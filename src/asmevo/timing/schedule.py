@@ -49,7 +49,7 @@ VALU_HISTORY, TRANS_HISTORY, SALU_HISTORY = range(3)
 _HISTORIES = {"VALU_DEP": VALU_HISTORY, "TRANS32_DEP": TRANS_HISTORY}
 
 
-class Step(Struct):
+class Step(Struct, gc=False):
     """One instruction on the path, ready to simulate. Cycles; ports and streams as numbers for speed.
 
     `places`, `passes`, `longer`, `to_pipe`: see Profile and operand_pipe. `reads`: see scalar_reads.
@@ -108,7 +108,7 @@ class Step(Struct):
     profile: Profile
 
 
-class _Place(Struct):
+class _Place(Struct, gc=False):
     """One instruction on the path before linking."""
 
     slot: int
@@ -116,7 +116,7 @@ class _Place(Struct):
     profile: Profile
     taken: bool
     producers: dict[tuple[int, int], None] = field(default_factory=dict)
-    readers: dict[int, None] = field(default_factory=dict)
+    from_outside: list[int] = field(default_factory=list)
     delays: list[Recent] = field(default_factory=list)
     sources: dict[Link, None] = field(default_factory=dict)
     issued: dict[Link, None] = field(default_factory=dict)
@@ -171,24 +171,27 @@ class _Linker:
         self._pair = -1
 
     def stretch(self, instructions: Sequence[Instruction], taken: Sequence[bool], repeats: bool) -> list[Step]:
-        first = len(self._places)
+        places, profile_of = self._places, self._machine.profile
+        first = len(places)
         for number, (instruction, goes) in enumerate(zip(instructions, taken, strict=True)):
-            profile = self._machine.profile(instruction.decoded)
-            if number in self._skipped:
-                profile = self._machine.skipped(instruction.decoded)
+            decoded = instruction.decoded
+            profile = self._machine.skipped(decoded) if number in self._skipped else profile_of(decoded)
             if profile.delays is not None:
                 self._announce(profile.delays)
-            elif instruction.mnemonic != "s_delay_alu":
-                place = _Place(len(self._places), instruction, profile, goes)
-                self._take_delays(place)
-                self._places.append(place)
-        here = range(first, len(self._places))
-        for _ in range(2 if repeats else 1):
-            for slot in here:
-                self._link(slot, self._places[slot])
+            elif decoded.mnemonic != "s_delay_alu":
+                place = _Place(len(places), instruction, profile, goes)
+                if self._pending:
+                    self._take_delays(place)
+                places.append(place)
+        here = range(first, len(places))
+        for place in places[first:]:
+            self._link(place, first)
+        if repeats:
+            for place in places[first:]:
+                self._link_again(place)
         for slot in here:
             self._look_ahead(slot, here, repeats)
-        return [self._rules.step(slot, self._places) for slot in here]
+        return [self._rules.step(slot, places) for slot in here]
 
     def _look_ahead(self, slot: int, here: range, repeats: bool) -> None:
         """Notes whether the next instruction on the path leaves no packet but takes a slot behind a branch."""
@@ -205,17 +208,45 @@ class _Linker:
                 self._pending.setdefault(distance, []).append(Recent(SALU_HISTORY, -count))
 
     def _take_delays(self, place: _Place) -> None:
-        if self._pending:
-            place.delays = self._pending.pop(0, [])
-            self._pending = {distance - 1: waits for distance, waits in self._pending.items()}
+        place.delays = self._pending.pop(0, [])
+        self._pending = {distance - 1: waits for distance, waits in self._pending.items()}
 
-    def _link(self, slot: int, place: _Place) -> None:
-        profile, writer, beside, order = place.profile, self._writer, self._beside, self._order
+    def _link(self, place: _Place, first: int) -> None:
+        """Links a place to those before it; `first` is the first slot of its stretch."""
+        slot, profile, writer, beside = place.slot, place.profile, self._writer, self._beside
+        producers = place.producers
         for unit in profile.reads:
-            if unit in writer:
-                place.producers[writer[unit], unit] = None
+            made = writer.get(unit, -1)
+            if made >= 0:
+                producers[made, unit] = None
+            if made < first:
+                place.from_outside.append(unit)
             if beside and unit in beside:
-                place.producers[beside[unit], unit] = None
+                producers[beside[unit], unit] = None
+        self._link_order(place)
+        for unit in profile.writes:
+            writer[unit] = slot
+            if beside:
+                beside.pop(unit, None)
+        if profile.beside >= 0:
+            beside[profile.beside] = slot
+
+    def _link_again(self, place: _Place) -> None:
+        """Links a place of a loop to the iteration before.
+
+        What was made in its own iteration is linked already; what was not was made by the last writer in the loop.
+        """
+        writer, beside, producers = self._writer, self._beside, place.producers
+        for unit in place.from_outside:
+            if unit in writer:
+                producers[writer[unit], unit] = None
+            if unit in beside:
+                producers[beside[unit], unit] = None
+        self._link_order(place)
+
+    def _link_order(self, place: _Place) -> None:
+        """Links a place to those that it has to wait for whatever it reads, and remembers it for those behind."""
+        slot, profile, order = place.slot, place.profile, self._order
         for link in order.links(profile):
             place.sources[link] = None
         if profile.depctr:
@@ -227,12 +258,6 @@ class _Linker:
             self._delay(place, recent)
         if order.scalar_writer is not None and profile.port is Port.SALU:
             place.issued[order.scalar_writer] = None
-        for unit in profile.writes:
-            writer[unit] = slot
-            if beside:
-                beside.pop(unit, None)
-        if profile.beside >= 0:
-            beside[profile.beside] = slot
         entry = self._rules.history(profile)
         if entry is not None:
             which, cycles, cause = entry

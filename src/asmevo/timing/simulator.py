@@ -66,7 +66,9 @@ class Pass(Struct):
 
 
 class StretchLog(Struct):
-    """All passes of all waves through one stretch. `period` is set when a loop became steady."""
+    """All passes of all waves through one stretch. `period` is set when a loop became steady, `longest_held` when one
+    asks how many cycles of a pass hold the unit that is needed longest.
+    """
 
     steps: list[Step]
     repeats: bool
@@ -74,6 +76,7 @@ class StretchLog(Struct):
     passes: list[list[Pass]]
     leave_after: int | None = None
     period: int = 0
+    longest_held: int | None = None
 
 
 class Wave(Struct):
