@@ -43,6 +43,10 @@ class Port(IntEnum):
     __hash__ = int.__hash__  # that of Enum is interpreted
 
 
+VALU, TRANS, MATRIX, SALU, SMEM, VMEM, LDS, BRANCH, EXPORT, IMMEDIATE, END = Port
+"""The same by bare names, for code that runs for each instruction: Python looks an Enum's members up slowly."""
+
+
 def is_immediate(decoded: Decoded) -> bool:
     """Whether an instruction goes to no unit; one that is not known counts as such."""
     return decoded.mnemonic.startswith(_IMMEDIATES) or "unknown" in decoded.flags

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from asmevo.timing.costs import LANE_MASKS, SCALAR_RESULTS, Cause, Cost, Profile
-from asmevo.timing.instruction_class import Port
+from asmevo.timing.instruction_class import END, LDS, SALU, VMEM
 from asmevo.timing.machine import Machine
 
 _HWREG = ("s_getreg", "s_setreg")
@@ -21,7 +21,7 @@ Link = tuple[int, int, Cause]
 
 def waits_for_results(profile: Profile) -> bool:
     """Whether a scalar instruction issues only when the results before it are there: it names a hardware register."""
-    return profile.port is Port.SALU and profile.decoded.mnemonic.startswith(_HWREG)
+    return profile.port is SALU and profile.decoded.mnemonic.startswith(_HWREG)
 
 
 class Order:
@@ -34,13 +34,13 @@ class Order:
     def __init__(self, machine: Machine) -> None:
         cost = machine.cost
         self._after_vector = {
-            Port.VMEM: cost("vmem_after_valu_execute", "vmem after valu"),
-            Port.LDS: cost("lds_after_valu_execute", "lds after valu"),
-            Port.END: cost("end_after_valu_execute", "end after valu"),
+            VMEM: cost("vmem_after_valu_execute", "vmem after valu"),
+            LDS: cost("lds_after_valu_execute", "lds after valu"),
+            END: cost("end_after_valu_execute", "end after valu"),
         }
         self._source_read = {
-            Port.VMEM: cost("vmem_sources_read", "vmem reads source"),
-            Port.LDS: cost("lds_sources_read", "lds reads source"),
+            VMEM: cost("vmem_sources_read", "vmem reads source"),
+            LDS: cost("lds_sources_read", "lds reads source"),
         }
         self._after_lds = cost("vmem_after_lds_execute", "vmem after lds")
         self._lds: Link | None = None
@@ -66,7 +66,7 @@ class Order:
         """What has to have executed before an instruction of this profile issues."""
         if profile.vector:
             return self._before_vector(profile) if self._memory_readers or profile.writes_scalar else ()
-        if profile.port is Port.SALU:
+        if profile.port is SALU:
             return self._before_scalar(profile)
         return self._before_other(profile)
 
@@ -74,7 +74,7 @@ class Order:
         after_vector = self._after_vector.get(profile.port)
         if self._vector is not None and after_vector is not None and not profile.moves_nothing:
             yield (self._vector, *after_vector)
-        if profile.port is Port.VMEM and self._lds is not None and not profile.moves_nothing:
+        if profile.port is VMEM and self._lds is not None and not profile.moves_nothing:
             yield self._lds
         if profile.waits_for_memory_read and self._memory is not None:
             yield self._memory
@@ -112,7 +112,7 @@ class Order:
                 self.scalar_writer = (slot, *self._scalar_write)
             for unit in profile.scalar_reads:
                 self._scalar_readers[unit] = slot
-        elif profile.port is Port.SALU:
+        elif profile.port is SALU:
             self._scalar = slot
             self._scalar_busy = profile.occupancy.cycles
             self._scalar_result = profile.result.cycles
@@ -131,7 +131,7 @@ class Order:
         behind = (slot, read.cycles + busy, read.cause)
         for unit in profile.reads:
             self._memory_readers.setdefault(unit, []).append(behind)
-        if profile.port is Port.VMEM:
+        if profile.port is VMEM:
             self._memory = behind
         elif self._after_lds is not None:
             self._lds = (slot, self._after_lds.cycles + busy, self._after_lds.cause)
@@ -178,5 +178,5 @@ class Drains:
             if profile.writes_scalar:
                 vcc_only = all(not SCALAR_RESULTS >> unit & 1 or LANE_MASKS >> unit & 1 for unit in profile.writes)
                 latest["va_vcc" if vcc_only else "va_sdst"].append(slot)
-        elif profile.port is Port.SALU and profile.writes:
+        elif profile.port is SALU and profile.writes:
             latest["sa_sdst"].append(slot)

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from asmevo.program.instruction import Instruction
 from asmevo.timing.costs import LANE_MASKS, SCALAR_RESULTS, Cause, Cost, Profile, Queue, Return, Stream
-from asmevo.timing.instruction_class import Port
+from asmevo.timing.instruction_class import BRANCH, IMMEDIATE, MATRIX, SALU, TRANS, VALU, VMEM
 from asmevo.timing.machine import Machine
 from asmevo.timing.orders import Drains, Link, Order, waits_for_results
 from asmevo.timing.register_file import Operands, Results
@@ -256,7 +256,7 @@ class _Linker:
             place.behind[link] = None
         for recent in place.delays:
             self._delay(place, recent)
-        if order.scalar_writer is not None and profile.port is Port.SALU:
+        if order.scalar_writer is not None and profile.port is SALU:
             place.issued[order.scalar_writer] = None
         entry = self._rules.history(profile)
         if entry is not None:
@@ -268,7 +268,7 @@ class _Linker:
             place.pair_kept = self._pair >= 0 and all(pair == self._pair for pair in profile.scalar_pairs)
             self._pair = profile.scalar_pairs[-1]
         order.pass_by(slot, profile)
-        if profile.vector or profile.port is Port.SALU:
+        if profile.vector or profile.port is SALU:
             self._drains.pass_by(slot, profile)
             self._successions.pass_by(slot, profile)
 
@@ -315,7 +315,7 @@ class _Rules:
             issued += tuple(place.issued)
         sources = tuple(place.sources)
         to_execute = self._to_execute(place, places)
-        gap, gap_cause = self._branch(place) if profile.port is Port.BRANCH else self._machine.issue
+        gap, gap_cause = self._branch(place) if profile.port is BRANCH else self._machine.issue
         return replace(
             form,
             slot=slot,
@@ -335,7 +335,7 @@ class _Rules:
         """What the steps of a profile have in common, as a step in slot -1 that waits for nothing."""
         machine, queue = self._machine, profile.queue
         way = self._way(profile)
-        unlimited = profile.port is Port.IMMEDIATE
+        unlimited = profile.port is IMMEDIATE
         entry = self._entry if profile.immediate else None
         return Step(
             slot=-1,
@@ -362,7 +362,7 @@ class _Rules:
             special=bool(profile.places > 1 or profile.returns or profile.waits or profile.barrier),
             owner=(-1, profile.occupancy.cause),
             neighbour=self._neighbour * profile.occupancy.cycles if profile.kind == "vmem_store" else 0,
-            after_trans=self._after_trans if profile.port is Port.MATRIX else 0,
+            after_trans=self._after_trans if profile.port is MATRIX else 0,
             to_pipe=way.to_pipe,
             gap=machine.interval,
             gap_cause=self._issue,
@@ -390,7 +390,7 @@ class _Rules:
         forwarded result.
         """
         profile = place.profile
-        if profile.port is Port.SALU and profile.queue is not None:
+        if profile.port is SALU and profile.queue is not None:
             near = [slot for slot, _ in place.producers if slot >= place.slot - _FORWARDED]
             close = any(not any(each.profile.silent for each in places[slot : place.slot]) for slot in near)
             forwarded = close and not waits_for_results(profile)
@@ -402,15 +402,15 @@ class _Rules:
         """Cycles from the start of execution to where traces stamp it: the end of multi-pass vector operations."""
         if profile.kind in DOUBLE and self._double_stamp is not None:
             return self._double_stamp.cycles
-        return profile.occupancy.cycles - 1 if profile.port in (Port.VALU, Port.MATRIX) else 0
+        return profile.occupancy.cycles - 1 if profile.port in (VALU, MATRIX) else 0
 
     def _way(self, profile: Profile) -> _Way:
         machine, queue, busy = self._machine, profile.queue, profile.occupancy.cycles
         file, scalar = machine.register_file, profile.stream is Stream.SALU
         double = profile.kind in DOUBLE
-        to_stamp = busy - 1 if profile.port in (Port.VALU, Port.MATRIX) else 0
+        to_stamp = busy - 1 if profile.port in (VALU, MATRIX) else 0
         return _Way(
-            passes=busy if profile.port in (Port.VALU, Port.MATRIX) and not double else 1,
+            passes=busy if profile.port in (VALU, MATRIX) and not double else 1,
             longer=busy - 1 if scalar else 0,
             reads=len(profile.scalar_pairs) if machine.scalar_sources_underway else 0,
             to_pipe=machine.interval if queue is None or scalar else max(0, profile.to_execute - queue.pipe),
@@ -431,7 +431,7 @@ class _Rules:
     def _links(self, place: _Place, places: Sequence[_Place]) -> tuple[tuple[Link, ...], tuple[Link, ...]]:
         """Register dependences on execution, and those on issue (both empty for most immediates)."""
         consumer = place.profile
-        if consumer.port is Port.BRANCH and self._scalar_to_branch is not None:
+        if consumer.port is BRANCH and self._scalar_to_branch is not None:
             cycles, cause = self._scalar_to_branch
             producers = dict.fromkeys(slot for slot, _ in place.producers if not places[slot].profile.in_memory)
             return tuple(place.behind), tuple((slot, cycles, cause) for slot in producers)
@@ -442,18 +442,19 @@ class _Rules:
                 cost = self._result(producer, consumer, unit)
                 if slot not in results or results[slot][0] < cost[0]:
                     results[slot] = cost
-        return (*((slot, *cost) for slot, cost in results.items()), *place.behind), ()
+        links = [(slot, cycles, cause) for slot, (cycles, cause) in results.items()]
+        return (*links, *place.behind), ()
 
     def _result(self, producer: Profile, consumer: Profile, unit: int) -> Cost:
         """Cycles from the producer's execution to the consumer's, over one register unit."""
         both_vector = producer.vector and consumer.vector
-        if producer.port is Port.MATRIX and consumer.port is Port.MATRIX:
+        if producer.port is MATRIX and consumer.port is MATRIX:
             forwarded = consumer.same_accumulator == producer.destination and consumer.same_accumulator
             if forwarded and consumer.same_accumulator >> unit & 1:
                 return Cost(producer.occupancy.cycles, producer.result.cause)
-        if consumer.port is Port.VMEM and consumer.address >> unit & 1 and self._address is not None:
+        if consumer.port is VMEM and consumer.address >> unit & 1 and self._address is not None:
             return Cost(self._address.cycles + producer.occupancy.cycles - 1, self._address.cause)
-        if both_vector and producer.port is Port.VALU and producer.kind == "valu":
+        if both_vector and producer.port is VALU and producer.kind == "valu":
             if LANE_MASKS >> unit & 1 and self._lane_mask is not None:
                 return self._lane_mask
             if SCALAR_RESULTS >> unit & 1 and self._scalar_to_valu is not None:
@@ -469,15 +470,15 @@ class _Rules:
     def _history(self, profile: Profile) -> tuple[int, int, Cause] | None:
         if self._machine.target.delay_alu is None:
             return None
-        if profile.port is Port.SALU:
+        if profile.port is SALU:
             return SALU_HISTORY, self._machine.interval, Cause("delay_alu salu", profile.result.cause.known)
-        if profile.port is Port.TRANS:
+        if profile.port is TRANS:
             return TRANS_HISTORY, profile.result.cycles, Cause("delay_alu trans", profile.result.cause.known)
-        if profile.port is Port.VALU and self._one_pass is not None and self._two_pass is not None:
+        if profile.port is VALU and self._one_pass is not None and self._two_pass is not None:
             short = {1: self._one_pass, 2: self._two_pass}.get(profile.occupancy.cycles)
             cost = short or Cost(profile.result.cycles, profile.result.cause)
             return VALU_HISTORY, cost.cycles, Cause("delay_alu valu", cost.cause.known)
-        if profile.port is Port.MATRIX:
+        if profile.port is MATRIX:
             return VALU_HISTORY, profile.result.cycles, Cause("delay_alu matrix", profile.result.cause.known)
         return None
 

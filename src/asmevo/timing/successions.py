@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from asmevo.program.registers import VECTOR_MASK
 from asmevo.timing.costs import Cost, Profile
-from asmevo.timing.instruction_class import Port
+from asmevo.timing.instruction_class import SALU, TRANS
 from asmevo.timing.machine import Machine
 from asmevo.timing.orders import Link
 
@@ -40,12 +40,12 @@ class Successions:
         if profile.vector:
             concerned = self._last_is_double or self._trans_results or profile.kind in DOUBLE
             return self._behind_vector(profile) if concerned else ()
-        if self._float is not None and profile.port is Port.SALU and profile.kind != "sfpu":
+        if self._float is not None and profile.port is SALU and profile.kind != "sfpu":
             return _link(self._float, self._float_before_other)
         return ()
 
     def _behind_vector(self, profile: Profile) -> Iterator[Link]:
-        double, trans = profile.kind in DOUBLE, profile.port is Port.TRANS
+        double, trans = profile.kind in DOUBLE, profile.port is TRANS
         if self._last is not None:
             if self._last_is_double and not double:
                 yield from _link(self._last, self._double_before_trans if trans else self._double_before_other)
@@ -58,14 +58,14 @@ class Successions:
 
     def pass_by(self, slot: int, profile: Profile) -> None:
         if profile.vector:
-            trans = profile.port is Port.TRANS
+            trans = profile.port is TRANS
             self._last, self._last_is_double, self._last_is_trans = slot, profile.kind in DOUBLE, trans
             if trans or self._trans_results:
                 for unit in profile.writes:
                     self._trans_results.pop(unit, None)
                     if trans and VECTOR_MASK >> unit & 1:
                         self._trans_results[unit] = slot
-        elif profile.port is Port.SALU:
+        elif profile.port is SALU:
             self._float = slot if profile.kind == "sfpu" else None
 
 
