@@ -64,6 +64,9 @@ optimised at level standard.
 Gains are predictions of the cycle model, not measurements: the geometric mean over a lone wave and as many waves as
 occupancy allows (at most 4), memory answering from L2. `cold` and `at once` are what the same offer gains if memory
 answers from nowhere nearer than DRAM, or at once, `8 waves` with so many on the SIMD (`-` where fewer fit).
+`filled SIMD` is about the best offer that lets in more waves than its original, which is not always the best of all:
+waves a SIMD before -> after, and by how much more waves end in a cycle if the launch has enough of them, with what the
+number of waves alone brings (see search.md).
 `measured` is the share of the lone wave's predicted cycles whose latencies were measured on silicon, `of the gain`
 that share of the cycles that were saved. Waits, VOPD pairs, VGPRs (live, highest) and waves (occupancy a SIMD) are
 before -> after.
@@ -83,6 +86,19 @@ those that keep loads in flight across one rest on it not waiting for them.
 
 
 Key = tuple[str, str, str]
+
+
+class Step(Struct, frozen=True):
+    """The best offer that lets in more waves, (before, after); shares as in `OccupancyStep`; its rank of the offers."""
+
+    waves: tuple[int, int]
+    throughput: float
+    by_waves: float
+    rank: int
+
+    def __str__(self) -> str:
+        more = f"{_change(self.waves)}: +{_percent(self.throughput)} ({_percent(self.by_waves)})"
+        return more if self.rank == 1 else f"{more}, offer {self.rank}"
 
 
 class Row(Struct, frozen=True):
@@ -111,6 +127,7 @@ class Row(Struct, frozen=True):
     measured_gain: float = 0.0
     elsewhere: dict[str, float] = {}
     crowded: dict[str, float] = {}
+    step: Step | None = None
     tree: str = ""
     failure: str = ""
 
@@ -225,7 +242,7 @@ def make_row(name: str, target: str, proposers: str, budget: Budget) -> Row:
     """Searches, applies, and runs what came out."""
     program, manifest = program_of(name, target), launch(name)
     kernel = program.kernel(manifest.symbol)
-    options = SearchOptions(budget=budget, launch=manifest, offers=1)
+    options = SearchOptions(budget=budget, launch=manifest, offers=2)
     if proposers != ALL:
         options = replace(options, built_in=tuple(proposers.split(",")))
     with tempfile.TemporaryDirectory() as root:
@@ -245,6 +262,7 @@ def make_row(name: str, target: str, proposers: str, budget: Budget) -> Row:
         measured_gain=best.gain_known.get("measured", 0.0),
         elsewhere=best.gain_elsewhere,
         crowded=best.gain_crowded,
+        step=_step(run),
     )
 
 
@@ -255,6 +273,14 @@ def witness(name: str, target: str) -> Witness:
     buffers = make_buffers(manifest)
     trials = (Trial(f"asynchronous memory, seed {n}", manifest, buffers, n, True) for n in SEEDS)
     return Witness(program, program.kernel(manifest.symbol), trials)
+
+
+def _step(run: OptimizationRun) -> Step | None:
+    for offer in run.patch.candidates:
+        step = offer.occupancy_step
+        if step is not None and step.waves[1] > step.waves[0]:
+            return Step(step.waves, step.throughput, step.by_waves, offer.rank)
+    return None
 
 
 def _row(run: OptimizationRun, name: str, target: str, proposers: str, budget: Budget) -> Row:
@@ -307,7 +333,7 @@ def _means(rows: Sequence[Row]) -> list[str]:
         matrix = [row for row in own if row.is_matrix_work]
         before, after = (sum(row.dual_pairs[side] for row in own) for side in (0, 1))
         gained = [row for row in own if row.gain > 0]
-        steps = sum(row.occupancy[1] > row.occupancy[0] for row in own)
+        steps = sum(row.step is not None for row in own)
         count = max(len(gained), 1)
         cells = (
             target,
@@ -351,13 +377,13 @@ def _alone(rows: Sequence[Row]) -> list[str]:
 def _table(rows: Sequence[Row]) -> Iterator[str]:
     yield "## Rows"
     yield ""
-    head = "| target | launch | gain | cold | at once | 8 waves | waits | VOPD pairs | VGPRs | waves |"
+    head = "| target | launch | gain | cold | at once | 8 waves | waits | VOPD pairs | VGPRs | waves | filled SIMD |"
     yield f"{head} measured | of the gain | verified |"
-    yield "|---|---|---|---|---|---|---|---|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"
     for row in rows:
         pairs_ = _change(row.dual_pairs) if any(row.dual_pairs) else "-"
         if row.failure:
-            yield f"| {row.target} | {row.launch} | FAILED {row.failure.replace('|', '/')} |" + " - |" * 10
+            yield f"| {row.target} | {row.launch} | FAILED {row.failure.replace('|', '/')} |" + " - |" * 11
             continue
         how = f"DIFFERS {row.difference}" if row.difference else f"{len(row.gates)} gates, {row.seeds} seeds"
         cells = (
@@ -370,6 +396,7 @@ def _table(rows: Sequence[Row]) -> Iterator[str]:
             pairs_,
             _change(row.vgprs),
             _change(row.occupancy),
+            str(row.step or "-"),
             _percent(row.measured) if row.gates else "-",
             _percent(row.measured_gain) if row.gates else "-",
             how if row.gates else "-",

@@ -8,15 +8,13 @@ from written_kernels import written
 
 from asmevo.analysis.liveness import Liveness
 from asmevo.analysis.occupancy import occupancy
-from asmevo.gates import EmulationGate, Pipeline, TimingGate
+from asmevo.gates import EmulationGate, Pipeline
 from asmevo.program.candidate import Candidate
-from asmevo.program.edit import apply_script
 from asmevo.program.kernel import Kernel
 from asmevo.proposers import Compaction, Facts
 from asmevo.proposers.pressure_relief import blocks_over, most_alive, relieved
 from asmevo.proposers.rematerialisation import Rematerialisation
 from asmevo.prover import KernelProver, Outcome
-from asmevo.timing import estimate
 
 LOOP = """
 s_load_dwordx2 s[0:1], s[4:5], 0x0
@@ -142,15 +140,3 @@ def test_steps_of_real_kernels(name: str, target: str, waves: tuple[int, int]) -
     assert candidate is not None
     verdict = EmulationGate(program, kernel, manifest).judge(candidate)
     assert verdict.accepted, verdict.reason
-
-
-def test_a_step_is_worth_what_its_waves_bring() -> None:
-    """Where other numbers of waves fit the model is asked about all that fit, cycles count by wave."""
-    kernel = program_of("matmul_f16", "gfx908").kernel("matmul_f16")
-    (script,) = Compaction().propose(Facts(kernel))
-    version = apply_script(kernel, script)
-    prediction = TimingGate(kernel).predict(version)
-    whole = [estimate(each, waves=waves).cycles / waves for each, waves in ((kernel, 6), (version, 7))]
-    assert [each.waves for each in prediction.estimates] == [1, 7]
-    assert [each.waves for each in prediction.parent] == [1, 6]
-    assert prediction.ratios[1] == pytest.approx(whole[1] / whole[0])

@@ -109,6 +109,7 @@ def test_the_document_shows_what_there_is(
         measured=0.25,
         elsewhere=elsewhere,
         crowded={"8": 0.04},
+        step=table.Step((6, 7), 0.0617, 0.0253, 2),
     )
     odd = replace(whole, launch="odd", gain=0.0, gates=(), seeds=0)
     wrong = replace(whole, launch="wrong", difference="y[3] is 1.0")
@@ -116,6 +117,7 @@ def test_the_document_shows_what_there_is(
     table.write_document([row, whole, odd, wrong, failed])
     text = (tmp_path / "gains.md").read_text()
     assert "| gfx942 | matmul_f16 | 50.0 % | 30.0 % | -1.0 % | 4.0 % | 7 -> 3 |" in text
+    assert "| 6 -> 7: +6.2 % (2.5 %), offer 2 |" in text
     assert "| gfx942 | odd | nothing better |" in text
     assert "| gfx942 | lost | FAILED KeyError: 'v7' |" in text
     assert "1 rows failed; the rows were made by 2 states of the sources." in text

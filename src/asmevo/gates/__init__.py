@@ -3,10 +3,11 @@
 from asmevo.gates.emulation import EmulationGate
 from asmevo.gates.gate import Gate, Verdict, VerdictKind
 from asmevo.gates.pipeline import Judgement, Level, Pipeline
-from asmevo.gates.timing import Prediction, TimingGate
+from asmevo.gates.timing import FilledSimd, Prediction, TimingGate
 
 __all__ = [
     "EmulationGate",
+    "FilledSimd",
     "Gate",
     "Judgement",
     "Level",

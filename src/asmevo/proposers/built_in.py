@@ -25,7 +25,8 @@ class BuiltIn(Struct, frozen=True):
     """`make` builds it for a floating-point policy. `summary` is for people.
 
     One that is `varied` has other ideas each time it is asked about the same version. One that is a `move` has single
-    small ideas at once, so that the genetic search can use it as a mutation.
+    small ideas at once, so that the genetic search can use it as a mutation. The ideas of one that `is_whole` change
+    the whole kernel.
     """
 
     name: str
@@ -33,6 +34,7 @@ class BuiltIn(Struct, frozen=True):
     make: Callable[[FloatPolicy], Proposer]
     varied: bool = False
     is_move: bool = True
+    is_whole: bool = False
 
 
 def _genetic(policy: FloatPolicy) -> Proposer:
@@ -52,7 +54,12 @@ _ALL = (
         is_move=False,
     ),
     BuiltIn("copies", "copies removed whose two values can share a register", lambda policy: CopyRemoval()),
-    BuiltIn("compaction", "registers closer together, so that more waves fit", lambda policy: Compaction()),
+    BuiltIn(
+        "compaction",
+        "registers closer together, so that more waves fit",
+        lambda policy: Compaction(),
+        is_whole=True,
+    ),
     BuiltIn(
         "local-search",
         "orders of the hottest loops, step by step along the cycle model",

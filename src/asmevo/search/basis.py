@@ -12,13 +12,13 @@ it is predicted for a fuller SIMD, where other waves hide what one waits for, an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from asmevo.analysis.occupancy import occupancy
-from asmevo.gates import Prediction
+from asmevo.gates import Prediction, TimingGate
 from asmevo.program.kernel import Kernel
 from asmevo.timing import Estimate, estimate
 from asmevo.timing.machine import SCENARIOS
@@ -68,15 +68,17 @@ def basis_of(parent: Kernel, candidate: Kernel, prediction: Prediction) -> Basis
     saved = sorted(((reason, share) for reason, share in found.items() if share > 0), key=lambda pair: -pair[1])
     memory = prediction.estimates[0].memory
     fit = min(occupancy(parent).waves, occupancy(candidate).waves, _CROWD)
-    crowded = {fit: 1.0 - _ratio(parent, candidate, (fit, fit), memory)} if fit > prediction.parent[-1].waves else {}
-    return Basis(tuple(saved), dict(_elsewhere(parent, candidate, prediction)), crowded)
+    crowded = {fit: _gain(parent, candidate, fit, memory)} if fit > prediction.parent[-1].waves else {}
+    elsewhere = {
+        other: TimingGate(parent, other, PATIENCE).predict(candidate).gain for other in SCENARIOS if other != memory
+    }
+    return Basis(tuple(saved), elsewhere, crowded)
 
 
-def _ratio(parent: Kernel, candidate: Kernel, waves: tuple[int, int], memory: str) -> float:
-    """Cycles a wave as a share of the parent's, of so many waves of each."""
-    pairs = zip((parent, candidate), waves, strict=True)
-    before, after = (estimate(each, waves=count, memory=memory, patience=PATIENCE) for each, count in pairs)
-    return after.cycles_per_wave / before.cycles_per_wave
+def _gain(parent: Kernel, candidate: Kernel, waves: int, memory: str) -> float:
+    """Share of cycles saved by so many waves of each."""
+    before, after = (estimate(each, waves=waves, memory=memory, patience=PATIENCE) for each in (parent, candidate))
+    return 1.0 - after.cycles / before.cycles
 
 
 def _reasons(kernel: Kernel, version: Estimate) -> dict[Reason, float]:
@@ -87,13 +89,3 @@ def _reasons(kernel: Kernel, version: Estimate) -> dict[Reason, float]:
         reason = Reason(stall.reason, stall.known)
         found[reason] = found.get(reason, 0.0) + stall.cycles
     return found
-
-
-def _elsewhere(parent: Kernel, candidate: Kernel, prediction: Prediction) -> Iterator[tuple[str, float]]:
-    """The gain under each other scenario, the same numbers of waves."""
-    counts = [
-        (before.waves, after.waves) for before, after in zip(prediction.parent, prediction.estimates, strict=True)
-    ]
-    for memory in SCENARIOS:
-        if memory != prediction.estimates[0].memory:
-            yield memory, Prediction((), tuple(_ratio(parent, candidate, both, memory) for both in counts)).gain

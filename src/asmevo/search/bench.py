@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from asmevo.analysis.occupancy import occupancy
 from asmevo.checks.constraints import constraints_for
 from asmevo.gates import Pipeline, TimingGate, Verdict
 from asmevo.gates.gate import VerdictKind
@@ -46,7 +47,11 @@ class Kept(Struct, frozen=True):
 
 
 class Bench:
-    """`report` hears of each candidate as soon as it is judged, `exchange` what proposers were told and said."""
+    """`report` hears of each candidate as soon as it is judged, `exchange` what proposers were told and said.
+
+    `best` is the cheapest version that was kept, `roomier` the cheapest of those that let in more waves than the
+    original: None where there is none.
+    """
 
     def __init__(
         self,
@@ -59,9 +64,11 @@ class Bench:
         self.options = options
         self.pipeline = Pipeline(kernel, options.level, options.constraints, options.floating_point)
         self.timing = TimingGate(kernel, options.memory)
+        self._waves = occupancy(kernel).waves
         self._cold_cycles = estimate(kernel, waves=1, memory="cold").cycles
         self.original = Kept(1.0, kernel, script_between(kernel, kernel.blocks, "the original"))
         self.best = self.original
+        self.roomier: Kept | None = None
         self._best_lone = 1.0
         self.kept: dict[str, Kept] = {}
         self.tried = 0
@@ -76,8 +83,9 @@ class Bench:
         """What proposers and ranking minimise: see Prediction.cost.
 
         Several waves take several times as long to simulate as a lone one. They are only asked about where the lone
-        wave is not clearly slower than in the best version; else its difference from that stands for all. What a lone
-        wave loses with cold memory is added: a version that is only faster as long as all memory is near is not wanted.
+        wave is not clearly slower than in the best version, or more waves fit; else its difference from that stands
+        for all. What a lone wave loses with cold memory is added: a version that is only faster as long as all memory
+        is near is not wanted.
         """
         version = version_hash(kernel)
         known = self._costs.get(version)
@@ -87,7 +95,7 @@ class Bench:
         lone = self.timing.estimate(kernel, 1)
         share = lone.cycles / self.timing.parent[0].cycles
         behind = share - self._best_lone
-        if behind > _CLEARLY_SLOWER:
+        if behind > _CLEARLY_SLOWER and not self.lets_in_more_waves(kernel):
             cost = self.best.cost + behind
         else:
             cold = estimate(kernel, waves=1, memory="cold").cycles / self._cold_cycles
@@ -96,6 +104,10 @@ class Bench:
             self._costs.clear()
         self._costs[version] = cost
         return cost
+
+    def lets_in_more_waves(self, kernel: Kernel) -> bool:
+        """Whether more waves of a version fit on a SIMD than of the original."""
+        return occupancy(kernel).waves > self._waves
 
     @cached_property
     def patient_timing(self) -> TimingGate:
@@ -164,6 +176,8 @@ class Bench:
         if kept.cost < self.best.cost:
             self.best = kept
             self._best_lone = self.timing.estimate(kept.kernel, 1).cycles / self.timing.parent[0].cycles
+        if (self.roomier is None or kept.cost < self.roomier.cost) and self.lets_in_more_waves(kept.kernel):
+            self.roomier = kept
         return kept
 
     def _tell(self, tried: Tried) -> None:

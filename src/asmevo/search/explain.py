@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from asmevo.gates import Prediction
 from asmevo.program.kernel import Block, Kernel
 from asmevo.proposers.composition import longest_rising
 from asmevo.proposers.versions import asked_registers
@@ -22,9 +23,12 @@ _KNOWN_WORDS = {
 }
 
 
-def explain(parent: Kernel, candidate: Kernel, before: Estimate, after: Estimate) -> str:
-    """What changed in the code and which stalls fell for it; estimates of a lone wave."""
-    return f"{_changes(parent, candidate)}; {_stalls(before, after)}"
+def explain(parent: Kernel, candidate: Kernel, prediction: Prediction) -> str:
+    """What changed in the code and which stalls of a lone wave fell for it; what more waves bring where more fit."""
+    parts = [_changes(parent, candidate), _stalls(prediction.parent[0], prediction.estimates[0])]
+    if prediction.filled is not None:
+        parts.append(str(prediction.filled))
+    return "; ".join(parts)
 
 
 def relies_on(basis: Basis, memory: str, policy: FloatPolicy) -> str:

@@ -3,8 +3,10 @@
 A proposer works on one base, the best version when it began; its generator is kept between turns, so that it goes on
 where it was. A turn ends when its share of work is done; a proposer that thinks for too long between two
 scripts is told that its time is up, and begins anew in its next turn. When it has nothing more to say about a
-base it is dry there, and gets a turn again when the best version is another one. Those that have other ideas each time
-are asked again, about the best version and about the original, until that was in vain a few times. One that
+base it is dry there, and gets a turn again when the best version is another one, or where there is a version that lets
+in more waves than the original: the best of those is asked about behind the best of all. Those that have other ideas
+each time are asked again, about that version and about the original, until that was in vain a few times. One whose
+ideas change the whole kernel, so that they compose with nothing, is asked about the original, too. One that
 crashes is given up, and the others go on. The search on an island ends with its budget, or when everybody is dry.
 
 While one proposer works on an older base, others may have made a better version of it. What it finds is then
@@ -46,12 +48,14 @@ _ORIGIN_CHARACTERS = 160
 class _Arm(Struct):
     """One proposer with what it is at.
 
-    `vain` are runs and `stale` turns without gain, `idle` turns with no new candidate.
+    `about` is the version that it is asked about, `base` what it works on: that, or the original. `vain` are runs and
+    `stale` turns without gain, `idle` turns with no new candidate, `dry` the versions (by hash) it is done with.
     """
 
     built_in: BuiltIn
     proposer: Proposer
     rng: random.Random
+    about: Kept | None = None
     base: Kept | None = None
     scripts: Scripts | None = None
     answer: bool | None = None
@@ -63,11 +67,11 @@ class _Arm(Struct):
     dry: set[str] = field(default_factory=set)
     failed: bool = False
 
-    def next_base(self, bench: Bench) -> Kept | None:
-        """The version to begin on; None when it has nothing more to say."""
-        if self.failed or version_hash(bench.best.kernel) in self.dry:
-            return None
-        return bench.original if self.vain % 2 else bench.best
+    def next_about(self, bench: Bench) -> Kept | None:
+        """The version to be asked about; None when it has nothing more to say."""
+        asked = (bench.best, bench.roomier, bench.original if self.built_in.is_whole else None)
+        open_ = (each for each in asked if each is not None and version_hash(each.kernel) not in self.dry)
+        return None if self.failed else next(open_, None)
 
 
 class Island:
@@ -102,7 +106,7 @@ class Island:
         """Searches until the budget is used; False when nobody has an idea left before that."""
         self._budget, self._started, self._tried_before = budget, time.monotonic(), self.bench.tried
         while not self._out():
-            ready = [name for name, arm in self._arms.items() if arm.scripts or arm.next_base(self.bench)]
+            ready = [name for name, arm in self._arms.items() if arm.scripts or arm.next_about(self.bench)]
             if not ready:
                 return False
             arm = self._arms[self._bandit.choose(ready)]
@@ -164,8 +168,9 @@ class Island:
                 self._compose(arm.base, best, kept, arm.built_in.name)
 
     def _begin(self, arm: _Arm) -> None:
-        base = arm.next_base(self.bench)
-        assert base is not None
+        about = arm.next_about(self.bench)
+        assert about is not None
+        base = self.bench.original if arm.vain % 2 else about
 
         def out_of_time() -> bool:
             self._asked += 1
@@ -173,7 +178,8 @@ class Island:
             arm.was_cut = arm.was_cut or late
             return late or self._out()
 
-        arm.base, arm.answer, arm.best_at_start, arm.was_cut = base, None, self.bench.best.cost, False
+        arm.about, arm.base, arm.answer, arm.was_cut = about, base, None, False
+        arm.best_at_start = self.bench.best.cost
         arm.stale = arm.idle = 0
         arm.scripts = begin(arm.proposer, self.bench.facts(base.kernel, arm.rng, out_of_time))
 
@@ -188,8 +194,8 @@ class Island:
             arm.vain += 1
         if arm.vain >= _IN_VAIN or not (arm.built_in.varied or arm.was_cut):
             arm.vain = 0
-            assert arm.base is not None
-            arm.dry.add(version_hash(self.bench.best.kernel if arm.built_in.varied else arm.base.kernel))
+            assert arm.about is not None
+            arm.dry.add(version_hash(arm.about.kernel))
 
     def _compose(self, base: Kept, first: Kept, second: Kept, proposer: str) -> None:
         made = composed(base.kernel, first.kernel, second.kernel)

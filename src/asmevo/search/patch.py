@@ -49,12 +49,24 @@ class Measures(_Model):
     pressure_profile: tuple[int, ...]
 
 
+class OccupancyStep(_Model):
+    """A SIMD filled with all waves that fit, as the cycle model sees it (at most 16 waves are simulated).
+
+    `waves` are (the original's, this version's). `throughput` is the share by which more waves end in a cycle,
+    `by_waves` that of it which their number alone brings.
+    """
+
+    waves: tuple[int, int]
+    throughput: float
+    by_waves: float
+
+
 class PatchCandidate(_Model):
     """One offer. `why` says what makes it faster, `relies_on` what must hold for that.
 
     `gain_known` are shares of the cycles that are saved, by how well the number behind them is known; `gain_elsewhere`
     is the predicted gain under the other memory scenarios, `gain_crowded` with more waves on the SIMD than
-    `predicted_gain` is about.
+    `predicted_gain` is about. `occupancy_step` where another number of waves fits than of the original.
     """
 
     rank: int
@@ -66,6 +78,7 @@ class PatchCandidate(_Model):
     gain_known: dict[str, float] = Field(default_factory=dict)
     gain_elsewhere: dict[str, float] = Field(default_factory=dict)
     gain_crowded: dict[str, float] = Field(default_factory=dict)
+    occupancy_step: OccupancyStep | None = None
     verdicts: tuple[dict[str, Any], ...]
 
 
