@@ -109,13 +109,17 @@ class Step(Struct, gc=False):
 
 
 class _Place(Struct, gc=False):
-    """One instruction on the path before linking."""
+    """One instruction on the path before linking.
+
+    `producers`: slots whose results it reads, with what it waits for each; None if the hardware does not wait.
+    `from_outside`: registers that it reads and that were not written before it in its stretch.
+    """
 
     slot: int
     instruction: Instruction
     profile: Profile
     taken: bool
-    producers: dict[tuple[int, int], None] = field(default_factory=dict)
+    producers: dict[int, Cost | None] = field(default_factory=dict)
     from_outside: list[int] = field(default_factory=list)
     delays: list[Recent] = field(default_factory=list)
     sources: dict[Link, None] = field(default_factory=dict)
@@ -214,15 +218,14 @@ class _Linker:
     def _link(self, place: _Place, first: int) -> None:
         """Links a place to those before it; `first` is the first slot of its stretch."""
         slot, profile, writer, beside = place.slot, place.profile, self._writer, self._beside
-        producers = place.producers
         for unit in profile.reads:
             made = writer.get(unit, -1)
             if made >= 0:
-                producers[made, unit] = None
+                self._depend(place, made, unit)
             if made < first:
                 place.from_outside.append(unit)
             if beside and unit in beside:
-                producers[beside[unit], unit] = None
+                self._depend(place, beside[unit], unit)
         self._link_order(place)
         for unit in profile.writes:
             writer[unit] = slot
@@ -236,13 +239,21 @@ class _Linker:
 
         What was made in its own iteration is linked already; what was not was made by the last writer in the loop.
         """
-        writer, beside, producers = self._writer, self._beside, place.producers
+        writer, beside = self._writer, self._beside
         for unit in place.from_outside:
             if unit in writer:
-                producers[writer[unit], unit] = None
+                self._depend(place, writer[unit], unit)
             if unit in beside:
-                producers[beside[unit], unit] = None
+                self._depend(place, beside[unit], unit)
         self._link_order(place)
+
+    def _depend(self, place: _Place, slot: int, unit: int) -> None:
+        """A place reads a register unit that was written in a slot; of several registers the latest counts."""
+        producer, producers = self._places[slot].profile, place.producers
+        cost = None if producer.in_memory else self._rules.result(producer, place.profile, unit)
+        before = producers.get(slot)
+        if before is None or (cost is not None and before[0] < cost[0]):
+            producers[slot] = cost
 
     def _link_order(self, place: _Place) -> None:
         """Links a place to those that it has to wait for whatever it reads, and remembers it for those behind."""
@@ -310,10 +321,12 @@ class _Rules:
         place = places[slot]
         profile = place.profile
         form = self._forms.get(profile) or self._forms.setdefault(profile, self._form(profile))
-        results, issued = self._links(place, places)
-        if place.issued:
-            issued += tuple(place.issued)
-        sources = tuple(place.sources)
+        results = tuple([(slot, *cost) for slot, cost in place.producers.items() if cost is not None])
+        issued, sources = tuple(place.issued), tuple(place.sources)
+        if profile.port is BRANCH and self._scalar_to_branch is not None:
+            results, issued = (), results + issued
+        if place.behind:
+            results += tuple(place.behind)
         to_execute = self._to_execute(place, places)
         gap, gap_cause = self._branch(place) if profile.port is BRANCH else self._machine.issue
         return replace(
@@ -391,18 +404,12 @@ class _Rules:
         """
         profile = place.profile
         if profile.port is SALU and profile.queue is not None:
-            near = [slot for slot, _ in place.producers if slot >= place.slot - _FORWARDED]
+            near = [slot for slot in place.producers if slot >= place.slot - _FORWARDED]
             close = any(not any(each.profile.silent for each in places[slot : place.slot]) for slot in near)
             forwarded = close and not waits_for_results(profile)
             return profile.queue.to_execute if place.pair_kept or forwarded else profile.to_execute
         extra = self._first_vector if place.first_vector else None
         return profile.to_execute + (extra.cycles if extra is not None else 0)
-
-    def _to_stamp(self, profile: Profile) -> int:
-        """Cycles from the start of execution to where traces stamp it: the end of multi-pass vector operations."""
-        if profile.kind in DOUBLE and self._double_stamp is not None:
-            return self._double_stamp.cycles
-        return profile.occupancy.cycles - 1 if profile.port in (VALU, MATRIX) else 0
 
     def _way(self, profile: Profile) -> _Way:
         machine, queue, busy = self._machine, profile.queue, profile.occupancy.cycles
@@ -428,33 +435,17 @@ class _Rules:
             cycles += self._silent.cycles
         return Cost(max(cycles, self._machine.interval), Cause("branch", fact.known))
 
-    def _links(self, place: _Place, places: Sequence[_Place]) -> tuple[tuple[Link, ...], tuple[Link, ...]]:
-        """Register dependences on execution, and those on issue (both empty for most immediates)."""
-        consumer = place.profile
-        if consumer.port is BRANCH and self._scalar_to_branch is not None:
-            cycles, cause = self._scalar_to_branch
-            producers = dict.fromkeys(slot for slot, _ in place.producers if not places[slot].profile.in_memory)
-            return tuple(place.behind), tuple((slot, cycles, cause) for slot in producers)
-        results: dict[int, Cost] = {}
-        for slot, unit in place.producers:
-            producer = places[slot].profile
-            if not producer.in_memory:
-                cost = self._result(producer, consumer, unit)
-                if slot not in results or results[slot][0] < cost[0]:
-                    results[slot] = cost
-        links = [(slot, cycles, cause) for slot, (cycles, cause) in results.items()]
-        return (*links, *place.behind), ()
-
-    def _result(self, producer: Profile, consumer: Profile, unit: int) -> Cost:
+    def result(self, producer: Profile, consumer: Profile, unit: int) -> Cost:
         """Cycles from the producer's execution to the consumer's, over one register unit."""
-        both_vector = producer.vector and consumer.vector
+        if consumer.port is BRANCH and self._scalar_to_branch is not None:
+            return self._scalar_to_branch
         if producer.port is MATRIX and consumer.port is MATRIX:
             forwarded = consumer.same_accumulator == producer.destination and consumer.same_accumulator
             if forwarded and consumer.same_accumulator >> unit & 1:
                 return Cost(producer.occupancy.cycles, producer.result.cause)
         if consumer.port is VMEM and consumer.address >> unit & 1 and self._address is not None:
             return Cost(self._address.cycles + producer.occupancy.cycles - 1, self._address.cause)
-        if both_vector and producer.port is VALU and producer.kind == "valu":
+        if producer.kind == "valu" and consumer.vector:
             if LANE_MASKS >> unit & 1 and self._lane_mask is not None:
                 return self._lane_mask
             if SCALAR_RESULTS >> unit & 1 and self._scalar_to_valu is not None:
