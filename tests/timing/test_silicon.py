@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import gzip
 import json
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from asmevo.timing.agreement import floor_shares, gap_shares, summed
+from asmevo.timing.agreement import execute_shares, floor_shares, gap_shares, summed
 from asmevo.timing.replay import Replayed, replay
-from asmevo.timing.traces import TraceError, kernel_of, read_trace, trace_files
+from asmevo.timing.schedule import Step
+from asmevo.timing.traces import Issue, TracedWave, TraceError, kernel_of, read_trace, trace_files
 from asmevo.timing.validation import Row, validate
 
 TRACES = Path(__file__).parent.parent / "data" / "traces"
@@ -31,16 +35,16 @@ def rows() -> dict[tuple[str, str], Row]:
     ("gpu", "kernel", "gaps", "executes", "order"),
     [
         ("gfx1100", "E_3", 1.0, 1.0, 0.0),
-        ("gfx1100", "E_8_8_16_4", 0.92, 0.90, 0.85),
-        ("gfx1100", "r_2_8_16_4_4_16_4", 0.93, 0.72, 0.55),
-        ("gfx1200", "E_8_8_16_4", 0.90, 0.87, 0.93),
-        ("gfx1200", "E_128_16_8_16_4", 0.84, 0.82, 0.78),
+        ("gfx1100", "E_8_8_16_4", 0.92, 0.98, 0.85),
+        ("gfx1100", "r_2_8_16_4_4_16_4", 0.93, 0.80, 0.55),
+        ("gfx1200", "E_8_8_16_4", 0.90, 0.96, 0.93),
+        ("gfx1200", "E_128_16_8_16_4", 0.84, 0.86, 0.78),
         ("gfx1201", "custom_wave_sync", 0.95, 0.0, 0.83),
-        ("gfx1201", "custom_handwritten", 0.88, 0.47, 0.40),
-        ("gfx1201", "r_2_8_16_4_4_16_4", 0.89, 0.63, 0.75),
-        ("gfx1100", "discover_ops", 0.90, 0.49, 0.0),
-        ("gfx1200", "discover_ops", 0.95, 0.71, 0.0),
-        ("gfx1201", "discover_ops", 0.92, 0.53, 0.0),
+        ("gfx1201", "custom_handwritten", 0.88, 0.72, 0.40),
+        ("gfx1201", "r_2_8_16_4_4_16_4", 0.89, 0.75, 0.75),
+        ("gfx1100", "discover_ops", 0.96, 0.94, 0.0),
+        ("gfx1200", "discover_ops", 0.96, 0.95, 0.0),
+        ("gfx1201", "discover_ops", 0.94, 0.95, 0.0),
     ],
 )
 def test_share_of_exact_times(
@@ -49,7 +53,7 @@ def test_share_of_exact_times(
     row = rows[gpu, kernel]
     assert row.total.count > 5
     assert row.total.share >= gaps, row.worst
-    assert row.executes.share >= executes, row.worst
+    assert row.executes.gaps.share >= executes, row.worst
     assert row.order.share >= order, row.worst
 
 
@@ -153,12 +157,10 @@ def test_the_first_issue_in_a_line_of_the_instruction_cache_is_not_asked_for() -
         assert len(first) == -(-(issues[-1].offset + 4 - issues[0].offset // 128 * 128) // 128)
         slow = {n for n in range(1, len(issues)) if issues[n].cycle - issues[n - 1].cycle >= 200}
         waits = {n for n, issue in enumerate(issues) if issue.text.startswith("s_wait")}
-        unsure = {0} if wave is early else set(range(min(first - {0})))
+        unsure = {0} if wave is early else set(range(min(slow)))
         asked = {gap.place for gap in wave.gaps()}
         assert asked == set(range(len(issues))) - first - slow - waits - unsure
     assert later.wave.issues[0].offset == 0x52C
-    assert later.wave.issues[21].offset + 256 == 0x680  # 21 issues after the lost packets the next line starts
-    assert next(later.gaps()).place == 22
 
 
 def test_an_issue_in_a_line_that_an_earlier_wave_brought_is_asked_for() -> None:
@@ -170,3 +172,43 @@ def test_an_issue_in_a_line_that_an_earlier_wave_brought_is_asked_for() -> None:
     same = [n for n, wave in enumerate(waves) if len(wave.steps) == len(waves[0].steps)]
     places = set.union(*brought) - {0}
     assert any({gap.place for gap in waves[n].gaps()} & places for n in same)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "before", "after", "cycles"),
+    [
+        ("gfx1100", "v_cmp_u_f64_e64", "v_cndmask_b16", 1),
+        ("gfx1201", "v_cmp_u_f64_e64", "v_cndmask_b16", 1),
+        ("gfx1100", "v_rcp_f32_e64", "v_rcp_f64_e32", 33),
+        ("gfx1201", "v_rsq_f32_e64", "v_rsq_f64_e32", 33),
+        ("gfx1201", "v_rcp_f64_e64", "v_rcp_iflag_f32_e32", 5),
+        ("gfx1201", "v_sqrt_f64_e64", "v_sub_co_ci_u32_e64", 7),
+        ("gfx1100", "v_sqrt_f64_e64", "v_sub_co_ci_u32_e64", 7),
+        ("gfx1100", "v_perm_b32", "v_permlane16_b32", 1),
+        ("gfx1201", "v_permlane16_b32", "v_permlane16_var_b32", 1),
+        ("gfx1100", "v_qsad_pk_u16_u8", "v_rcp_f16_e32", 1),
+        ("gfx1201", "v_qsad_pk_u16_u8", "v_rcp_f16_e32", 1),
+    ],
+)
+def test_execution_behind_execution(gpu: str, before: str, after: str, cycles: int) -> None:
+    """Copied from the traces (gfx1100 ops_run0_c2d10d81, gfx1201 ops_run0_3eb550f0), which say so themselves."""
+    wave = replayed(next(iter(trace_files(OPCODE_TRACES / gpu))))[1]
+    names = [issue.text.split()[0] for issue in wave.wave.issues]
+    place = next(n for n, pair in enumerate(pairwise(names), 1) if pair == (before, after))
+    for times in (wave.wave.executes, wave.executed):
+        first, second = times[place - 1], times[place]
+        assert first is not None
+        assert second is not None
+        assert second - first == cycles
+
+
+def test_one_late_execution_is_one_wrong_gap_and_a_delay_for_each_behind_it() -> None:
+    """By hand: of three in one unit the second and what follows it come a cycle early."""
+    issues = tuple(Issue(cycle, 4 * cycle, "VALU", "v") for cycle in range(4))
+    steps = tuple(cast("Step", SimpleNamespace(stream=unit)) for unit in (0, 1, 0, 0))
+    wave = TracedWave(0, 0, 0, issues, (8, 9, 11, 12))
+    found = execute_shares([Replayed(wave, steps, (0, 1, 2, 3), (8, 9, 10, 11), frozenset({0}))], 1)
+    assert (found.gaps.count, found.gaps.exact) == (2, 1)
+    assert (found.delays.count, found.delays.exact) == (4, 2)
+    told = execute_shares([Replayed(wave, steps, (0, 1, 2, 3), (8, 9, 10, 11), frozenset({0, 1}))], 1)
+    assert (told.gaps.count, told.gaps.exact) == (1, 1)

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from asmevo.timing.instruction_class import Port
 from asmevo.timing.replay import Replayed
@@ -38,6 +39,23 @@ class Share(Struct, frozen=True):
 
     def __add__(self, other: Share) -> Share:
         return Share(self.count + other.count, self.exact + other.exact, self.close + other.close)
+
+
+class Executes(Struct, frozen=True):
+    """Execute packets compared: the time since the one before of the wave in its unit, and that since its issue.
+
+    The second counts one early or late execution again for each instruction that queues behind it.
+    """
+
+    gaps: Share = Share()
+    delays: Share = Share()
+
+    def __add__(self, other: Executes) -> Executes:
+        return Executes(self.gaps + other.gaps, self.delays + other.delays)
+
+
+_Times = tuple[Sequence[int], Sequence[int | None]]
+"""Cycles of issue and of execution of a wave's instructions."""
 
 
 class Tally(Struct):
@@ -86,15 +104,31 @@ def gap_shares(waves: Iterable[Replayed], unit: int) -> dict[str, Share]:
     return tally.shares
 
 
-def execute_share(waves: Iterable[Replayed], unit: int) -> Share:
-    """Times from issue to the execute packet predicted, where the trace has one and the model a queue."""
-    tally = Tally(unit)
+def execute_shares(waves: Iterable[Replayed], unit: int) -> Executes:
+    """Execute packets predicted, where the trace has one and the model a queue."""
+    gaps, delays = Tally(unit), Tally(unit)
     for wave in waves:
-        for place, (traced, predicted) in enumerate(zip(wave.wave.executes, wave.executed, strict=True)):
-            if traced is not None and predicted is not None:
-                issued = wave.wave.issues[place].cycle
-                tally.add("", traced - issued, predicted - wave.issued[place])
-    return tally.total
+        traced = [issue.cycle for issue in wave.wave.issues], wave.wave.executes
+        _compare_executes(wave, traced, (wave.issued, wave.executed), gaps, delays)
+    return Executes(gaps.total, delays.total)
+
+
+def _compare_executes(wave: Replayed, one: _Times, other: _Times, gaps: Tally, delays: Tally) -> None:
+    """Compares times of issue and execution of one wave: `delays` from each to the other, `gaps` in each unit from one
+    execution to the next, unless the model is told when one in between issues.
+    """
+    last: dict[int, tuple[int, int, int]] = {}
+    told = 0
+    for place, step in enumerate(wave.steps):
+        told = place if place in wave.given else told
+        left, right = one[1][place], other[1][place]
+        if left is None or right is None:
+            continue
+        delays.add("", left - one[0][place], right - other[0][place])
+        before = last.get(step.stream)
+        if before is not None and before[0] >= told:
+            gaps.add("", left - before[1], right - before[2])
+        last[step.stream] = place, left, right
 
 
 def wave_time_errors(waves: Iterable[Replayed]) -> Iterator[float]:
@@ -133,14 +167,18 @@ def floor_shares(first: Sequence[Replayed], second: Sequence[Replayed], unit: in
     return tally.shares
 
 
-def execute_floor(first: Sequence[Replayed], second: Sequence[Replayed], unit: int) -> Share:
-    """Times from issue to execute packet that two captures agree on."""
-    tally = Tally(unit)
+def execute_floors(first: Sequence[Replayed], second: Sequence[Replayed], unit: int) -> Executes:
+    """Execute packets that two captures agree on, where the model has a queue."""
+    gaps, delays = Tally(unit), Tally(unit)
     for one, other in matched(first, second):
-        for place, (left, right) in enumerate(zip(one.wave.executes, other.wave.executes, strict=True)):
-            if left is not None and right is not None and one.executed[place] is not None:
-                tally.add("", left - one.wave.issues[place].cycle, right - other.wave.issues[place].cycle)
-    return tally.total
+        asked = replace(one, given=one.given | other.given)
+        left, right = ([issue.cycle for issue in each.wave.issues] for each in (one, other))
+        queued = tuple(
+            None if predicted is None else traced
+            for traced, predicted in zip(other.wave.executes, one.executed, strict=True)
+        )
+        _compare_executes(asked, (left, one.wave.executes), (right, queued), gaps, delays)
+    return Executes(gaps.total, delays.total)
 
 
 def merged(one: Mapping[str, Share], other: Mapping[str, Share]) -> dict[str, Share]:

@@ -7,8 +7,11 @@ from asmevo.program.registers import VCC_MASK, VECTOR_MASK, units_of
 from asmevo.timing.instruction_class import Port
 
 _ACCUMULATOR = 2
-_WRITES_HALF = ("v_cvt_pk_fp8_f32", "v_cvt_pk_bf8_f32", "v_fma_mixlo", "v_fma_mixhi")
-"""Their result is a half of the destination, the other one is kept."""
+_WRITES_IN_PART = (
+    *("v_cvt_pk_fp8_f32", "v_cvt_pk_bf8_f32", "v_fma_mixlo", "v_fma_mixhi"),
+    *("v_permlane16_b32", "v_permlanex16_b32", "v_permlane16_var_b32", "v_permlanex16_var_b32"),
+)
+"""Their result is a half of the destination or some of its lanes, the rest is kept."""
 _WIDTHS = {"dwordx2": 2, "b64": 2, "x2": 2, "dwordx3": 3, "b96": 3, "dwordx4": 4, "b128": 4}
 
 
@@ -41,7 +44,7 @@ def gathered_reads(decoded: Decoded) -> int:
 
     A destination that only keeps its other half or some lanes (not tied to a source) is written in part, not read.
     """
-    if decoded.info.encoding == "VOPD" or (decoded.info.tied and not decoded.mnemonic.startswith(_WRITES_HALF)):
+    if decoded.info.encoding == "VOPD" or (decoded.info.tied and not decoded.mnemonic.startswith(_WRITES_IN_PART)):
         return decoded.reads
     kept = other = 0
     for operand in decoded.operands:

@@ -11,7 +11,7 @@ that was lost meanwhile). A first issue is left out whether its line had come in
 after the issue before it came.
 
 The stream of a wave may have lost packets (then it comes in parts). What queues and units held when a later part starts
-nobody knows, so its gaps are asked from its first new line of instructions on.
+nobody knows, so its gaps are asked from the first on that follows a pause in which they drain.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from asmevo.program.decode import UNKNOWN
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Kernel
 from asmevo.timing.costs import Cause
+from asmevo.timing.instruction_class import Port
 from asmevo.timing.machine import Machine
 from asmevo.timing.refused import as_executed
 from asmevo.timing.scenarios import machine_for
-from asmevo.timing.schedule import Step, schedule
+from asmevo.timing.schedule import FORWARDED, Step, schedule
 from asmevo.timing.simulator import Simulator
 from asmevo.timing.traces import Trace, TracedWave
 
@@ -181,10 +182,12 @@ class _Route(NamedTuple):
 
 
 def _route(wave: TracedWave, fetched: set[int]) -> _Route:
-    """A wave that does not start at the kernel's entry is told all its issues up to the first in a new line."""
+    """A wave that does not start at the kernel's entry is told all its issues up to the first after a cache miss."""
     issues = wave.issues
-    start = range(1, min(fetched - {0}, default=len(issues))) if issues[0].offset else range(0)
-    told = ((place, issues[place].cycle - issues[place - 1].cycle) for place in sorted({*fetched, *start} - {0}))
+    gaps = [issue.cycle - before.cycle for before, issue in pairwise(issues)]
+    long = (place for place, gap in enumerate(gaps, 1) if gap >= FETCH_MISS)
+    start = range(1, next(long, len(issues))) if issues[0].offset else range(0)
+    told = ((place, gaps[place - 1]) for place in sorted({*fetched, *start} - {0}))
     path = ((issue.offset, issue.packet == "IMM" and issue.text.startswith("v_")) for issue in issues)
     return _Route(tuple(path), tuple(told))
 
@@ -198,6 +201,8 @@ def _behind_fetches(steps: Sequence[Step], fetched: Mapping[int, int]) -> Iterat
             continue
         if place in fetched:
             step = replace(step, held=True, issued=(*step.issued, (before, fetched[place], _FETCH)))
+            if fetched[place] > FORWARDED and step.profile.port is Port.SALU:
+                step.to_execute = step.profile.to_execute
         yield step
         place, before = place + 1, step.slot
 
@@ -213,8 +218,12 @@ def _given(steps: Sequence[Step], wave: TracedWave) -> frozenset[int]:
 
 
 def _is_told(steps: Sequence[Step], place: int) -> bool:
-    """Whether memory or other waves decide when an issue comes: a wait, a barrier, or what follows a barrier."""
-    return bool(steps[place].waits or steps[place].barrier or steps[place - 1].barrier)
+    """Whether memory or other waves decide when an issue comes: a wait, a barrier, or what follows a barrier.
+
+    A wait may count up to what a register holds, which nobody but the trace knows.
+    """
+    waits = steps[place].profile.decoded.mnemonic.startswith("s_wait")
+    return bool(waits or steps[place].barrier or steps[place - 1].barrier)
 
 
 class _Code:

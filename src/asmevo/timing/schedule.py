@@ -42,7 +42,7 @@ class Recent(NamedTuple):
     back: int
 
 
-_FORWARDED = 3
+FORWARDED = 3
 """A scalar result is forwarded to the instructions up to this far behind its producer, if they do not wait for it."""
 
 VALU_HISTORY, TRANS_HISTORY, SALU_HISTORY = range(3)
@@ -404,7 +404,7 @@ class _Rules:
         """
         profile = place.profile
         if profile.port is SALU and profile.queue is not None:
-            near = [slot for slot in place.producers if slot >= place.slot - _FORWARDED]
+            near = [slot for slot in place.producers if slot >= place.slot - FORWARDED]
             close = any(not any(each.profile.silent for each in places[slot : place.slot]) for slot in near)
             forwarded = close and not waits_for_results(profile)
             return profile.queue.to_execute if place.pair_kept or forwarded else profile.to_execute
@@ -445,11 +445,11 @@ class _Rules:
                 return Cost(producer.occupancy.cycles, producer.result.cause)
         if consumer.port is VMEM and consumer.address >> unit & 1 and self._address is not None:
             return Cost(self._address.cycles + producer.occupancy.cycles - 1, self._address.cause)
-        if producer.kind == "valu" and consumer.vector:
-            if LANE_MASKS >> unit & 1 and self._lane_mask is not None:
-                return self._lane_mask
-            if SCALAR_RESULTS >> unit & 1 and self._scalar_to_valu is not None:
-                return self._scalar_to_valu
+        if producer.kind in ("valu", "valu64") and consumer.vector:
+            masks = LANE_MASKS >> unit & 1
+            scalar = self._lane_mask if masks else self._scalar_to_valu if SCALAR_RESULTS >> unit & 1 else None
+            if scalar is not None:
+                return Cost(scalar.cycles + producer.occupancy.cycles - 1, scalar.cause)
         return producer.result
 
     def history(self, profile: Profile) -> tuple[int, int, Cause] | None:

@@ -422,7 +422,7 @@ class Simulator:
                 start, why, whom = gathered, self._bank_cause, step.slot
         self._engine_free[engine] = start + step.occupancy + (step.neighbour if self._shares else 0)
         self._engine_owner[engine] = step.owner
-        self._stream_last[step.stream] = start
+        self._stream_last[step.stream] = start + step.occupancy - 1 if engine == _VALU else start
         pipe = self._pipes[step.stream]
         if pipe is None:
             left = start

@@ -2,7 +2,8 @@
 
 Units of two-clock targets are pipelines of unequal length that write back in order: a double-precision operation holds
 up other vector instructions for longer than the next of its kind, an instruction that overwrites the result of a
-transcendental waits for it to be written, and a scalar integer instruction waits for the scalar floating point unit.
+transcendental writes after it, so one of a short pipeline executes later, and a scalar integer instruction waits for
+the scalar floating point unit.
 Found once, going along the path (see schedule). Links go from execution to execution.
 """
 
@@ -25,20 +26,23 @@ class Successions:
 
     def __init__(self, machine: Machine) -> None:
         cost = machine.cost
-        self._double_before_other = cost("f64_before_other", "valu busy")
-        self._double_before_trans = cost("f64_before_trans", "valu busy")
+        doubles = {kind: "trans64" if kind == "trans64" else "f64" for kind in DOUBLE}
+        self._double_before_other = {kind: cost(f"{name}_before_other", "valu busy") for kind, name in doubles.items()}
+        self._double_before_trans = {kind: cost(f"{name}_before_trans", "valu busy") for kind, name in doubles.items()}
         self._trans_before_double = cost("trans_before_f64", "trans busy")
         self._trans_before_overwrite = cost("trans_before_overwrite", "trans overwritten")
+        self._shortest = int(machine.target.latency["valu"].result.value)
         self._float_before_other = cost("sfpu_before_salu", "salu busy")
         self._last: int | None = None
-        self._last_is_double = self._last_is_trans = False
+        self._last_kind = ""
+        self._last_is_trans = False
         self._float: int | None = None
         self._trans_results: dict[int, int] = {}
 
     def links(self, profile: Profile) -> Iterator[Link] | tuple[()]:
         """What has to have executed for some cycles before an instruction of this profile executes."""
         if profile.vector:
-            concerned = self._last_is_double or self._trans_results or profile.kind in DOUBLE
+            concerned = self._last_kind in DOUBLE or self._trans_results or profile.kind in DOUBLE
             return self._behind_vector(profile) if concerned else ()
         if self._float is not None and profile.port is SALU and profile.kind != "sfpu":
             return _link(self._float, self._float_before_other)
@@ -47,19 +51,22 @@ class Successions:
     def _behind_vector(self, profile: Profile) -> Iterator[Link]:
         double, trans = profile.kind in DOUBLE, profile.port is TRANS
         if self._last is not None:
-            if self._last_is_double and not double:
-                yield from _link(self._last, self._double_before_trans if trans else self._double_before_other)
+            if self._last_kind in DOUBLE and not double:
+                costs = self._double_before_trans if trans else self._double_before_other
+                yield from _link(self._last, costs[self._last_kind])
             elif self._last_is_trans and double:
                 yield from _link(self._last, self._trans_before_double)
-        if not trans and self._trans_results:
+        if not trans and self._trans_results and self._trans_before_overwrite is not None:
+            cycles, cause = self._trans_before_overwrite
+            sooner = cycles - max(0, profile.result.cycles - self._shortest)
             for unit in profile.writes:
                 if unit in self._trans_results:
-                    yield from _link(self._trans_results[unit], self._trans_before_overwrite)
+                    yield self._trans_results[unit], sooner, cause
 
     def pass_by(self, slot: int, profile: Profile) -> None:
         if profile.vector:
             trans = profile.port is TRANS
-            self._last, self._last_is_double, self._last_is_trans = slot, profile.kind in DOUBLE, trans
+            self._last, self._last_kind, self._last_is_trans = slot, profile.kind, trans
             if trans or self._trans_results:
                 for unit in profile.writes:
                     self._trans_results.pop(unit, None)

@@ -19,12 +19,13 @@ from msgspec import Struct, field, to_builtins
 from asmevo.program.kernel import Kernel
 from asmevo.target.fit import fitted_kernels
 from asmevo.timing.agreement import (
+    Executes,
     Miss,
     Share,
     Tally,
     class_of,
-    execute_floor,
-    execute_share,
+    execute_floors,
+    execute_shares,
     floor_shares,
     gap_shares,
     merged,
@@ -62,8 +63,8 @@ class Row(Struct, frozen=True):
     floor: Mapping[str, Share]
     mca: Mapping[str, Share] | None
     alone: Share
-    executes: Share
-    execute_floor: Share
+    executes: Executes
+    execute_floor: Executes
     order: Share
     order_floor: Share
     wave_time_error: float
@@ -158,7 +159,7 @@ def _row(captures: Sequence[_Capture]) -> Row:
         floor=floors.gaps,
         mca=_mca_shares(captures) if asked else None,
         alone=summed(gap_shares(alone, first.unit).values()),
-        executes=execute_share(waves, first.unit),
+        executes=execute_shares(waves, first.unit),
         execute_floor=floors.executes,
         order=summed(order_share(capture.waves) for capture in captures),
         order_floor=floors.order,
@@ -175,7 +176,7 @@ class _Floors(Struct):
     """What pairs of captures of one code object and source agree on."""
 
     gaps: Mapping[str, Share] = field(default_factory=dict)
-    executes: Share = field(default_factory=Share)
+    executes: Executes = field(default_factory=Executes)
     order: Share = field(default_factory=Share)
 
     @classmethod
@@ -185,7 +186,7 @@ class _Floors(Struct):
             if (one.trace.source, one.trace.code_object) == (other.trace.source, other.trace.code_object):
                 unit = one.trace.unit
                 found.gaps = merged(found.gaps, floor_shares(one.waves, other.waves, unit))
-                found.executes += execute_floor(one.waves, other.waves, unit)
+                found.executes += execute_floors(one.waves, other.waves, unit)
                 found.order += order_floor(one.waves, other.waves)
         return found
 
