@@ -5,6 +5,7 @@ What a wave is given follows from the highest register that the code names, and 
 all their reads and writes, so each may be anywhere where nothing else is while it lives. For the next occupancy steps,
 from near to far:
 
+0. a step that no order and no value made again can reach is not tried (`pressure_bound`), nor any behind it;
 1. where more VGPRs are alive at once than the step has, values are made again where they are needed
    (`rematerialisation`), and blocks are put in an order that needs fewer (`pressure_relief`);
 2. webs that lie wholly below the new limit stay where they are, those that reach over it look for a hole, the widest
@@ -19,6 +20,7 @@ code names fewer registers than its descriptor gives is only resized. All of it 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from functools import cached_property
 
 from msgspec.structs import replace
 
@@ -29,9 +31,11 @@ from asmevo.program.kernel import Block, Kernel
 from asmevo.program.register_counts import register_counts
 from asmevo.program.registers import RegisterFile
 from asmevo.proposers.compaction_layout import Layout, with_marks
+from asmevo.proposers.pressure_bound import highest_pinned, least_vgprs
 from asmevo.proposers.pressure_relief import blocks_over, lowered
 from asmevo.proposers.proposer import Facts
 from asmevo.proposers.register_room import descriptor_with, waves_by_vgprs
+from asmevo.proposers.rematerialisation import Rematerialisation
 
 _STEPS = 3
 _SPARE = (0, 2, 4, 8)
@@ -48,11 +52,11 @@ class Compaction:
         kernel = facts.kernel
         if kernel.descriptor is None:
             return
-        waves = occupancy(kernel).waves
+        waves, way = occupancy(kernel).waves, _Way(facts)
         for limit in _steps(kernel):
             if facts.out_of_time():
                 return
-            blocks = _within(facts, limit)
+            blocks = way.within(limit)
             if blocks is None:
                 return
             descriptor = descriptor_with(kernel, limit)
@@ -61,20 +65,46 @@ class Compaction:
             yield script_between(kernel, blocks, words, descriptor)
 
 
-def _within(facts: Facts, limit: int) -> tuple[Block, ...] | None:
-    """The kernel's blocks with no register from `limit` on; None where no way was found."""
-    kernel = facts.kernel
-    if register_use(kernel).vgprs <= limit:
-        return kernel.blocks
-    for spare in _SPARE:
-        lower = kernel if not blocks_over(kernel, limit - spare, facts.liveness) else lowered(facts, limit - spare)
-        if lower is None:
+class _Way:
+    """Ways to fewer registers for one kernel."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts, self._kernel = facts, facts.kernel
+
+    @cached_property
+    def _layout(self) -> Layout:
+        return Layout(self._kernel, RegisterFile.VGPR)
+
+    @cached_property
+    def _remaking(self) -> Rematerialisation:
+        return Rematerialisation(self._kernel)
+
+    def within(self, limit: int) -> tuple[Block, ...] | None:
+        """The kernel's blocks with no register from `limit` on; None where no way was found."""
+        kernel, facts = self._kernel, self._facts
+        if register_use(kernel).vgprs <= limit:
+            return kernel.blocks
+        if self._is_out_of_reach(limit):
             return None
-        blocks = Layout(lower, RegisterFile.VGPR).within(limit)
-        blocks = with_marks(replace(facts, kernel=lower), blocks) if blocks is not None else None
-        if blocks is not None:
-            return blocks
-    return None
+        for spare in _SPARE:
+            lower: Kernel | None = kernel
+            if blocks_over(kernel, limit - spare, facts.liveness):
+                lower = lowered(facts, limit - spare, self._remaking)
+            if lower is None:
+                return None
+            layout = self._layout if lower is kernel else Layout(lower, RegisterFile.VGPR)
+            blocks = layout.within(limit)
+            blocks = with_marks(replace(facts, kernel=lower), blocks) if blocks is not None else None
+            if blocks is not None:
+                return blocks
+        return None
+
+    def _is_out_of_reach(self, limit: int) -> bool:
+        liveness = self._facts.liveness
+        return highest_pinned(self._layout) > limit or any(
+            least_vgprs(self._layout, self._remaking, liveness, block) > limit
+            for block in blocks_over(self._kernel, limit, liveness)
+        )
 
 
 def _steps(kernel: Kernel) -> Iterator[int]:

@@ -47,8 +47,8 @@ def blocks_over(kernel: Kernel, limit: int, liveness: Liveness) -> list[int]:
     return [block.index for block in kernel.blocks if most_alive(kernel, block.index, liveness) > limit]
 
 
-def lowered(facts: Facts, limit: int) -> Kernel | None:
-    """The kernel with at most so many VGPRs alive at once; None where no way was found.
+def lowered(facts: Facts, limit: int, remaking: Rematerialisation) -> Kernel | None:
+    """The kernel with at most so many VGPRs alive at once; None where no way was found. `remaking` is the kernel's.
 
     Orders come first; where they do not suffice values are made again, few at first.
     """
@@ -58,7 +58,6 @@ def lowered(facts: Facts, limit: int) -> Kernel | None:
     over = blocks_over(facts.kernel, limit, facts.liveness)
     peak = max(over, key=lambda block: most_alive(facts.kernel, block, facts.liveness))
     missing = most_alive(facts.kernel, peak, facts.liveness) - limit
-    remaking = Rematerialisation(facts.kernel)
     values = remaking.candidates(peak)
     for count in dict.fromkeys(min(len(values), missing * share // 2) for share in _SHARES):
         blocks = with_marks(facts, remaking.made_again(values[:count])) if count else None

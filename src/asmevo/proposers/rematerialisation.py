@@ -14,6 +14,8 @@ A copy is made in the register that held the value: from the reader on that is f
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import or_
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -61,6 +63,13 @@ class Rematerialisation:
         found = [each for web in self.webs.members if (each := self._remade(web, peak)) is not None]
         return sorted(found, key=lambda each: (self._weight(each), each.block, each.place))
 
+    def units(self, peak: int) -> int:
+        """The registers that hold those values."""
+        return reduce(or_, (self._maker(each).writes for each in self.candidates(peak)), 0)
+
+    def _maker(self, value: Remade) -> Instruction:
+        return self.kernel.blocks[value.block].instructions[value.place]
+
     def _weight(self, value: Remade) -> tuple[int, int]:
         """The deepest loop that a copy is in, and how many copies there are."""
         return max(self._depth[block] for block in value.readers), len(value.readers)
@@ -70,7 +79,7 @@ class Rematerialisation:
         blocks = [list(block.instructions) for block in self.kernel.blocks]
         next_id = 1 + max(instruction.id for instruction in self.kernel.instructions)
         for value in values:
-            maker = self.kernel.blocks[value.block].instructions[value.place]
+            maker = self._maker(value)
             for index, place in value.readers.items():
                 at = _in_front(self.kernel.blocks[index].instructions, place, blocks[index])
                 blocks[index].insert(at, Instruction(next_id, maker.decoded))
