@@ -13,9 +13,10 @@ from asmevo.timing.validation import Row
 _INTRODUCTION = """# The cycle model against silicon
 
 Written by `asmevo timing validate TRACES --report FILE`. Each trace is replayed: the model is told which way a wave
-took, when its waits were satisfied and how long the first issue in each new line of code took (instructions come from
-memory then, whatever their schedule), and asked for every other gap between two issues of a wave. llvm-mca is asked for
-the same gaps, each run of issues between waits as straight code; it knows of one wave only.
+took, when its waits were satisfied, when the SIMD that shares the path to memory used it, and how long the first issue
+in each new line of code took (instructions come from memory then, whatever their schedule), and asked for every other
+gap between two issues of a wave. llvm-mca is asked for the same gaps, each run of issues between waits as straight
+code; it knows of one wave only.
 
 * *exact*, *within a unit*: share of the gaps predicted to the cycle, and within one unit of the trace's clock (1 cycle,
   on gfx950 4).

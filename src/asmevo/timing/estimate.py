@@ -24,10 +24,11 @@ from asmevo.target.facts import Known
 from asmevo.timing.instruction_class import Port
 from asmevo.timing.limits import critical, next_limit
 from asmevo.timing.machine import Machine
+from asmevo.timing.passes import Pass, StretchLog
 from asmevo.timing.path import ASSUMED_TRIP_COUNT, Stretch, TripCounts, path_of, trips_of
 from asmevo.timing.scenarios import Memory, machine_for, scenario_name, silicon_note
 from asmevo.timing.schedule import schedule
-from asmevo.timing.simulator import Observe, Pass, Simulator, StretchLog
+from asmevo.timing.simulator import Observe, Simulator
 
 MOST_ITERATIONS = 12
 WAVE_ITERATIONS = 32

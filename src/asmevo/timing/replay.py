@@ -163,7 +163,10 @@ def _together(
         for route, wave, given in zip(routes, waves, told, strict=True)
     ]
     stretches = [(steps, False, 1) for steps in paths.values()]
-    simulator = Simulator(machine, stretches, len(waves), 1, 0, times, [order[route] for route in routes])
+    simulator = Simulator(
+        machine, stretches, len(waves), 1, 0, times, [order[route] for route in routes],
+        trace.neighbour,
+    )  # fmt: skip
     simulator.run()
     for state, wave, route, given in zip(simulator.waves, waves, routes, told, strict=True):
         steps = spoken[route]

@@ -7,10 +7,10 @@ looked at again is put back into the queue; so the order is the one a cycle-by-c
 
 A port takes one instruction a cycle, except that any number of waves issue immediates. An instruction of several
 passes keeps its port until the last has a place in the queue; who waited behind it first is next. The wave that took
-the last place of a queue stops until one is free. Stores alternate with the neighbour SIMD's if there are more waves.
+the last place of a queue stops until one is free. Vector memory shares its path with the neighbour SIMD (see
+`shared_path`); if nothing is known of that one and there are more waves, their stores alternate.
 
-Loops are left when they are steady: the durations of the last iterations repeat with a period of at most
-`_LONGEST_PERIOD` for every wave, or `most_iterations` have run. All waves leave after the same iteration, so
+A loop is left when it is steady (see `passes`) or `most_iterations` have run, by all waves after the same iteration, so
 barriers stay in step.
 """
 
@@ -27,19 +27,18 @@ from asmevo.timing.costs import Cause, Queue, Stream
 from asmevo.timing.instruction_class import Port
 from asmevo.timing.machine import Machine
 from asmevo.timing.operand_pipe import OperandPipe
+from asmevo.timing.passes import Pass, StallKey, StretchLog, steady_period
 from asmevo.timing.register_file import RegisterFile
 from asmevo.timing.scalar_reads import ScalarReads
 from asmevo.timing.schedule import Step
+from asmevo.timing.shared_path import SharedPath, path_facts
 
 _PORTS = len(Port)
 _BEHIND_PASSES = _PORTS
 _LONG_AGO = -(1 << 30)
-_LONGEST_PERIOD = 3
 _VALU = int(Port.VALU)
 _TRANS = int(Port.TRANS)
-
-StallKey = tuple[int, int, Cause]
-"""Slot that waited, slot it waited for (-1: none), why."""
+_VMEM = int(Port.VMEM)
 
 _Time = tuple[int, Cause | None, int]
 """A Bound as a plain tuple."""
@@ -51,32 +50,6 @@ class Bound(NamedTuple):
     time: int
     cause: Cause | None
     culprit: int
-
-
-class Pass(Struct):
-    """One wave's way through a stretch once: when it entered and left, and its stalls."""
-
-    start: int
-    end: int
-    stalls: dict[StallKey, int]
-
-    @property
-    def cycles(self) -> int:
-        return self.end - self.start
-
-
-class StretchLog(Struct):
-    """All passes of all waves through one stretch. `period` is set when a loop became steady, `longest_held` when one
-    asks how many cycles of a pass hold the unit that is needed longest.
-    """
-
-    steps: list[Step]
-    repeats: bool
-    limit: int
-    passes: list[list[Pass]]
-    leave_after: int | None = None
-    period: int = 0
-    longest_held: int | None = None
 
 
 class Wave(Struct):
@@ -118,7 +91,8 @@ class Simulator:
 
     A stretch is (steps, whether it repeats, most iterations). `spacing`: cycles between the waves' starts.
     `given` replaces the wait counters by times, for each wave, and `routes` names the one stretch that each
-    wave goes through (replay of a trace).
+    wave goes through (replay of a trace). `neighbour`: issue and cycles of the vector memory instructions of the SIMD
+    that shares the path to memory, None if nothing is known of it.
     """
 
     def __init__(
@@ -130,9 +104,13 @@ class Simulator:
         spacing: int,
         given: Sequence[Mapping[int, int]] | None = None,
         routes: Sequence[int] | None = None,
+        neighbour: Sequence[tuple[int, int]] | None = None,
     ) -> None:
         self._interval = machine.interval
-        self._shares = waves > 1
+        path = path_facts(machine.target)
+        self._path = SharedPath(path, neighbour) if path is not None and neighbour is not None else None
+        self._shares = waves > 1 and self._path is None
+        self._memory_end = _LONG_AGO
         slots = sum(len(steps) for steps, _, _ in stretches)
         counters = len(machine.counters)
         self.logs = [
@@ -266,7 +244,7 @@ class Simulator:
 
     def _leaves(self, wave: Wave, log: StretchLog) -> bool:
         if log.leave_after is None:
-            period = _steady_period(log.passes)
+            period = steady_period(log.passes)
             if period or wave.iteration >= log.limit:
                 log.period = period
                 log.leave_after = max(
@@ -398,7 +376,8 @@ class Simulator:
     def _enqueue(self, wave: Wave, step: Step, queue: Queue, time: int) -> int:
         """When a step that issues at `time` executes; takes its engine and its place in the queue.
 
-        A wave whose instruction took the last place stops until one is free.
+        A wave whose instruction took the last place stops until one is free. A vector memory instruction leaves its
+        place when the one before it is done, whatever the neighbour does then.
         """
         engine, entries, started = step.engine, self._queues[step.stream], wave.started
         start: int = time + step.to_execute
@@ -420,11 +399,15 @@ class Simulator:
             gathered = file.gather(wave.number, step.gathered, step.vector_writes, time + step.to_gather, start)
             if gathered > start:
                 start, why, whom = gathered, self._bank_cause, step.slot
+        if step.port == _VMEM and self._path is not None:
+            start = self._path.enter(time, start, step.occupancy)
         self._engine_free[engine] = start + step.occupancy + (step.neighbour if self._shares else 0)
         self._engine_owner[engine] = step.owner
         self._stream_last[step.stream] = start + step.occupancy - 1 if engine == _VALU else start
         pipe = self._pipes[step.stream]
-        if pipe is None:
+        if step.port == _VMEM:
+            left, self._memory_end = max(time + step.to_execute, self._memory_end), start + step.occupancy
+        elif pipe is None:
             left = start
         elif step.reads:
             left = pipe.enter(time + step.to_pipe, start + step.longer, 1)
@@ -484,19 +467,3 @@ class Simulator:
 
 def _add(wave: Wave, key: StallKey, cycles: int) -> None:
     wave.stalls[key] = wave.stalls.get(key, 0) + cycles
-
-
-def _steady_period(passes: Sequence[Sequence[Pass]]) -> int:
-    """The number of iterations after which all waves' durations repeat, 0 if they do not (yet)."""
-    fewest = min(map(len, passes))
-    for period in range(1, _LONGEST_PERIOD + 1):
-        if fewest > 2 * period and all(_repeats(own, period) for own in passes):
-            totals = {sum(each.cycles for each in own[-period:]) for own in passes}
-            if len(totals) == 1:
-                return period
-    return 0
-
-
-def _repeats(own: Sequence[Pass], period: int) -> bool:
-    recent = own[-2 * period :]
-    return all(recent[place].cycles == recent[place + period].cycles for place in range(period))

@@ -1,7 +1,8 @@
 """Issue traces of real GPUs, as files: what each wave of a traced SIMD issued, and when.
 
 A trace file is gzipped JSON lines: a header, then one line a wave with `issues` = [cycle, offset of the program counter
-from the entry, packet class, text]. The code object that ran lies beside it. Raw thread traces become the same
+from the entry, packet class, text]. The code object that ran lies beside it, and a file of other packets of the capture
+(`.aux.json.gz`). Raw thread traces become the same
 structure (see `thread_trace`).
 """
 
@@ -21,6 +22,8 @@ from asmevo.program import ProgramError
 from asmevo.program.codeobject import CodeObject
 from asmevo.program.kernel import Kernel
 from asmevo.program.reading import read_kernels
+
+_NEIGHBOUR = "OTHER_VMEM_"
 
 
 class Issue(Struct, frozen=True):
@@ -49,7 +52,8 @@ class Trace(Struct, frozen=True):
     """One capture. `entry` is the virtual address of the kernel's first instruction in `code_object`.
 
     `source` tells captures of one version of the collection apart; `run` names the capture; `unit`: cycles that the
-    clock of the trace can tell apart.
+    clock of the trace can tell apart. `neighbour`: cycle of each vector memory instruction of the SIMD that shares the
+    path to memory, and how many cycles it takes it; None if the capture does not tell.
     """
 
     target: str
@@ -60,6 +64,7 @@ class Trace(Struct, frozen=True):
     entry: int
     unit: int
     waves: tuple[TracedWave, ...]
+    neighbour: tuple[tuple[int, int], ...] | None = None
 
 
 class TraceError(ProgramError):
@@ -80,9 +85,25 @@ def read_trace(path: Path) -> Trace:
         return Trace(
             head["target"], head["kernel"], head["run"], f"{head['source_commit']} se{head['se']}",
             head["object"], head["entry_pc"], head["cycle_unit"], tuple(map(_traced_wave, rest)),
+            _neighbour(path),
         )  # fmt: skip
     except (OSError, EOFError, zlib.error, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise TraceError(str(path), f"no trace ({error.__class__.__name__}: {error})") from error
+
+
+def _neighbour(path: Path) -> tuple[tuple[int, int], ...] | None:
+    """The neighbour SIMD's vector memory instructions from the file of other packets beside a trace.
+
+    Their packet class ends in the cycles that they take.
+    """
+    beside = path.with_name(path.name.removesuffix(".jsonl.gz") + ".aux.json.gz")
+    if not beside.is_file():
+        return None
+    with gzip.open(beside, "rt") as file:
+        found = json.load(file).get("other_simd")
+    if found is None:
+        return None
+    return tuple((cycle, int(packet.rpartition("_")[2])) for cycle, packet in found if packet.startswith(_NEIGHBOUR))
 
 
 def _traced_wave(line: dict[str, Any]) -> TracedWave:
