@@ -17,7 +17,7 @@ import pytest
 
 from asmevo.timing.agreement import execute_shares, floor_shares, gap_shares, summed
 from asmevo.timing.replay import Replayed, replay
-from asmevo.timing.schedule import Step
+from asmevo.timing.steps import Step
 from asmevo.timing.traces import Issue, TracedWave, TraceError, kernel_of, read_trace, trace_files
 from asmevo.timing.validation import Row, validate
 

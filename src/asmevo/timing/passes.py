@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from asmevo.timing.costs import Cause
-from asmevo.timing.schedule import Step
+from asmevo.timing.steps import Step
 
 _LONGEST_PERIOD = 3
 

@@ -31,8 +31,9 @@ from asmevo.timing.instruction_class import Port
 from asmevo.timing.machine import Machine
 from asmevo.timing.refused import as_executed
 from asmevo.timing.scenarios import machine_for
-from asmevo.timing.schedule import FORWARDED, Step, schedule
+from asmevo.timing.schedule import schedule
 from asmevo.timing.simulator import Simulator
+from asmevo.timing.steps import FORWARDED, Step
 from asmevo.timing.traces import Trace, TracedWave
 
 FETCH_MISS = 200

@@ -30,8 +30,8 @@ from asmevo.timing.operand_pipe import OperandPipe
 from asmevo.timing.passes import Pass, StallKey, StretchLog, steady_period
 from asmevo.timing.register_file import RegisterFile
 from asmevo.timing.scalar_reads import ScalarReads
-from asmevo.timing.schedule import Step
 from asmevo.timing.shared_path import SharedPath, path_facts
+from asmevo.timing.steps import Step
 
 _PORTS = len(Port)
 _BEHIND_PASSES = _PORTS
