@@ -11,6 +11,7 @@ from itertools import pairwise
 import pytest
 from timing_kernels import Build, gaps, issues
 
+from asmevo.timing.path import split_instructions
 from asmevo.timing.scenarios import machine_for
 from asmevo.timing.schedule import schedule
 from asmevo.timing.simulator import Simulator
@@ -130,3 +131,31 @@ def test_vector_instructions_that_exec_passes_over_leave_as_immediates(kernel_of
     simulator.run()
     times = simulator.waves[0].issued
     assert [later - time for time, later in pairwise(times[:4])] == [3, 1, 1]
+
+
+def test_a_branch_waits_for_the_execution_of_its_condition(kernel_of: Build) -> None:
+    """gfx1201 custom_handwritten: s_cmp issued at 131 executes at 137, not 136, and s_cbranch issues at 142, not 141.
+
+    Here the s_mul before it executes for two cycles: at 4 and 5; s_cmp, issued at 1, would be at 5 without.
+    """
+    compare = "s_cmp_eq_i32 s1, 0\ns_cbranch_scc0 done\ndone:"
+    assert gaps(kernel_of, "gfx1201", compare) == [4 + 5]
+    assert gaps(kernel_of, "gfx1201", f"s_mul_i32 s14, s12, 32\n{compare}") == [1, 5 + 5]
+
+
+@pytest.mark.parametrize(("before", "cycles"), [(3, 10), (1, 9), (2, 9)])
+def test_a_branch_target_across_two_fetches_comes_a_cycle_later(kernel_of: Build, before: int, cycles: int) -> None:
+    """gfx1201 custom_handwritten: WMMA 10 behind the branch where it starts at byte 12 of 16, 9 where at byte 4."""
+    text = "\n".join([*["s_nop 0"] * before, "again:", wmma(0), "s_nop 0", "s_branch again"])
+    kernel = kernel_of("gfx1201", f"{text}\ns_endpgm")
+    code = kernel.instructions
+    loop = [*code[: before + 3], *code[before : before + 3]]
+    steps = schedule(
+        machine_for(kernel.target, 32, "l2"),
+        [(loop, [each.mnemonic == "s_branch" for each in loop], False)],
+        split=split_instructions(kernel),
+    )[0]
+    simulator = Simulator(machine_for(kernel.target, 32, "l2"), [(steps, False, 1)], 1, 1, 0)
+    simulator.run()
+    times = simulator.waves[0].issued
+    assert times[before + 3] - times[before + 2] == cycles

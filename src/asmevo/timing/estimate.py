@@ -25,7 +25,7 @@ from asmevo.timing.instruction_class import Port
 from asmevo.timing.limits import critical, next_limit
 from asmevo.timing.machine import Machine
 from asmevo.timing.passes import Pass, StretchLog
-from asmevo.timing.path import ASSUMED_TRIP_COUNT, Stretch, TripCounts, path_of, trips_of
+from asmevo.timing.path import ASSUMED_TRIP_COUNT, Stretch, TripCounts, path_of, split_instructions, trips_of
 from asmevo.timing.scenarios import Memory, machine_for, scenario_name, silicon_note
 from asmevo.timing.schedule import schedule
 from asmevo.timing.simulator import Observe, Simulator
@@ -146,7 +146,7 @@ def simulate(
     """The simulator after `waves` waves went through stretches of a kernel's path, one after the other."""
     most = patience * max(_FEWEST_ITERATIONS, min(MOST_ITERATIONS, WAVE_ITERATIONS // waves))
     limits = [min(trips_of(each.loop, trip_count), most) if each.loop is not None else 1 for each in stretches]
-    steps = schedule(machine, (_code(kernel, each) for each in stretches))
+    steps = schedule(machine, (_code(kernel, each) for each in stretches), split=split_instructions(kernel))
     plan = [(own, each.loop is not None, limit) for own, each, limit in zip(steps, stretches, limits, strict=True)]
     simulator = Simulator(machine, plan, waves, _waves_of_group(kernel), _spacing(kernel.target))
     simulator.observe = observe

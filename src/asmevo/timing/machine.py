@@ -45,6 +45,7 @@ from asmevo.timing.operands import (
     vector_dwords,
     writes_scalar,
 )
+from asmevo.timing.pass_places import PassPlaces
 from asmevo.timing.register_file import register_file_facts
 
 SCENARIOS = ("cold", "l2", "lds-only")
@@ -100,6 +101,14 @@ class Machine:
         """A timing fact as a cost, None if nothing is known of it for this target."""
         fact = self.target.timing.get(name)
         return None if fact is None else _cost(fact, reason)
+
+    def pass_places(self) -> PassPlaces:
+        """A SIMD's state for instructions of several passes; it holds none up where nothing is known of it."""
+        queue = self.queues.get(Stream.VALU)
+        places, entry = self.cost("valu_pass_places", ""), self.cost("valu_first_pass", "")
+        if queue is None or places is None or entry is None:
+            return PassPlaces(0, 0, 0)
+        return PassPlaces(queue.depth, places.cycles, entry.cycles)
 
     def latency(self, kind: str, reason: str) -> Cost:
         """The latency of a class under the memory scenario."""

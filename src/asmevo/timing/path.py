@@ -49,6 +49,19 @@ def trips_of(header: int, trip_count: TripCounts) -> int:
     return given.get(header, ASSUMED_TRIP_COUNT)
 
 
+def split_instructions(kernel: Kernel) -> frozenset[int]:
+    """Ids of the instructions that no single fetch delivers; empty where nothing is known of fetches."""
+    fetched = kernel.target.timing.get("branch_fetch")
+    if fetched is None:
+        return frozenset()
+    size, found, offset = int(fetched.value), set[int](), kernel.address
+    for instruction in kernel.instructions:
+        start, offset = offset, offset + instruction.size
+        if start // size != (offset - 1) // size:
+            found.add(instruction.id)
+    return frozenset(found)
+
+
 def path_of(kernel: Kernel) -> tuple[Stretch, ...]:
     """The path as stretches, in order."""
     return _path(ControlFlow(kernel))
@@ -118,9 +131,7 @@ def _next(flow: ControlFlow, order: list[int], seen: set[int]) -> int | None:
 def _way_out(flow: ControlFlow, order: list[int], seen: set[int], loop: Loop) -> int | None:
     for block in reversed(order):
         if block in loop.blocks:
-            outside = [
-                goal for goal in flow.successors[block] if goal not in loop.blocks and goal not in seen
-            ]
+            outside = [goal for goal in flow.successors[block] if goal not in loop.blocks and goal not in seen]
             if outside:
                 return _prefer(flow, block, outside, seen)
     return None

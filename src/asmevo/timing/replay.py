@@ -29,6 +29,7 @@ from asmevo.program.kernel import Kernel
 from asmevo.timing.costs import Cause
 from asmevo.timing.instruction_class import Port
 from asmevo.timing.machine import Machine
+from asmevo.timing.path import split_instructions
 from asmevo.timing.refused import as_executed
 from asmevo.timing.scenarios import machine_for
 from asmevo.timing.schedule import schedule
@@ -154,7 +155,7 @@ def _together(
     for route in routes:
         if route not in paths:
             instructions, taken, skipped = code.executed([(each + offset, passed) for each, passed in route.path])
-            straight = schedule(machine, [(instructions, taken, False)], skipped)[0]
+            straight = schedule(machine, [(instructions, taken, False)], skipped, code.split)[0]
             paths[route] = list(_behind_fetches(straight, dict(route.fetched)))
     order = {route: number for number, route in enumerate(paths)}
     spoken = {route: tuple(step for step in steps if not step.silent) for route, steps in paths.items()}
@@ -204,7 +205,7 @@ def _behind_fetches(steps: Sequence[Step], fetched: Mapping[int, int]) -> Iterat
             yield step
             continue
         if place in fetched:
-            step = replace(step, held=True, issued=(*step.issued, (before, fetched[place], _FETCH)))
+            step = replace(step, held=True, extra=0, issued=(*step.issued, (before, fetched[place], _FETCH)))
             if fetched[place] > FORWARDED and step.profile.port is Port.SALU:
                 step.to_execute = step.profile.to_execute
         yield step
@@ -241,6 +242,7 @@ class _Code:
             self._places[offset] = place
             offset += instruction.size
         self._starts = [0, *accumulate(len(block.instructions) for block in kernel.blocks)]
+        self.split = split_instructions(kernel)
 
     def size(self, offset: int) -> int:
         """Bytes of the instruction that issued."""

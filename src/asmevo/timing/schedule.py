@@ -32,19 +32,21 @@ def schedule(
     machine: Machine,
     stretches: Iterable[tuple[Sequence[Instruction], Sequence[bool], bool]],
     skipped: Collection[int] = (),
+    split: Collection[int] = (),
 ) -> list[list[Step]]:
     """Steps for each stretch (instructions, whether each one's branch is taken, whether it repeats).
 
-    `skipped`: places in each stretch of vector instructions that are passed over, EXEC being 0.
+    `skipped`: places in each stretch of vector instructions that are passed over, EXEC being 0. `split`: ids of
+    instructions that take two fetches behind a branch.
     """
-    linker = Linker(machine, skipped)
+    linker = Linker(machine, skipped, split)
     return [linker.stretch(instructions, taken, repeats) for instructions, taken, repeats in stretches]
 
 
 class Linker:
-    def __init__(self, machine: Machine, skipped: Collection[int]) -> None:
+    def __init__(self, machine: Machine, skipped: Collection[int], split: Collection[int]) -> None:
         self._machine = machine
-        self._skipped = skipped
+        self._skipped, self._split = skipped, split
         self._writer: dict[int, int] = {}
         self._beside: dict[int, int] = {}
         self._places: list[Place] = []
@@ -81,9 +83,14 @@ class Linker:
         return [self._rules.step(slot, places) for slot in here]
 
     def _look_ahead(self, slot: int, here: range, repeats: bool) -> None:
-        """Notes whether the next instruction on the path leaves no packet but takes a slot behind a branch."""
-        following = slot + 1 if slot + 1 < len(self._places) else here.start if repeats else slot
-        self._places[slot].before_silent = self._places[following].profile.silent and following != slot
+        """Notes whether the next instruction on the path takes a cycle more behind a branch: because it leaves no
+        packet but takes a slot, or because it has to be fetched twice.
+        """
+        places = self._places
+        following = slot + 1 if slot + 1 < len(places) else here.start if repeats else slot
+        if following != slot:
+            places[slot].before_silent = places[following].profile.silent
+            places[slot].before_split = places[following].instruction.id in self._split
 
     def _announce(self, delays: tuple[tuple[str, int], tuple[str, int], int]) -> None:
         """Notes which of the next instructions wait; the second skip counts from the first consumer."""

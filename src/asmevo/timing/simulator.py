@@ -6,8 +6,8 @@ was. Since a constraint of one wave only ever moves another wave's times later, 
 looked at again is put back into the queue; so the order is the one a cycle-by-cycle simulation would give.
 
 A port takes one instruction a cycle, except that any number of waves issue immediates. An instruction of several
-passes keeps its port until the last has a place in the queue; who waited behind it first is next. The wave that took
-the last place of a queue stops until one is free. Vector memory shares its path with the neighbour SIMD (see
+passes keeps its port until the last has a place in the queue (see pass_places). The wave that took the last place of a
+queue stops until one is free. Vector memory shares its path with the neighbour SIMD (see
 `shared_path`); if nothing is known of that one and there are more waves, their stores alternate.
 
 A loop is left when it is steady (see `passes`) or `most_iterations` have run, by all waves after the same iteration, so
@@ -34,7 +34,6 @@ from asmevo.timing.shared_path import SharedPath, path_facts
 from asmevo.timing.steps import Step
 
 _PORTS = len(Port)
-_BEHIND_PASSES = _PORTS
 _LONG_AGO = -(1 << 30)
 _VALU = int(Port.VALU)
 _TRANS = int(Port.TRANS)
@@ -127,9 +126,9 @@ class Simulator:
                 wave.stretch = wave.last_stretch = stretch
         self._port_free = [_LONG_AGO] * _PORTS
         self._port_owner: list[int] = [-1] * _PORTS
-        self._in_line: list[list[int]] = [[] for _ in range(_PORTS + 1)]
-        self._first_in_line: list[int | None] = [None] * (_PORTS + 1)
-        self._passes_free = _LONG_AGO
+        self._in_line: list[list[int]] = [[] for _ in range(_PORTS)]
+        self._first_in_line: list[int | None] = [None] * _PORTS
+        self._passes = machine.pass_places()
         self._engine_free = [_LONG_AGO] * _PORTS
         self._engine_owner: list[tuple[int, Cause] | None] = [None] * _PORTS
         self._path_free: dict[int, int] = {}
@@ -178,7 +177,7 @@ class Simulator:
             own = self._earliest(wave, step)
         else:
             own = wave.next, wave.next_cause, wave.last_slot
-        shared = None if step.unlimited else self._contended(step, own[0])
+        shared = None if step.unlimited else self._contended(step, own[0], wave.number)
         time = own[0] if shared is None else shared[0]
         if time > key and ready and ready[0] < (time, wave.number):
             self._put_back(wave, time, self._line_for(step, time) if shared is not None else -1)
@@ -192,23 +191,20 @@ class Simulator:
         return not step.barrier or self._may_go(wave, step)
 
     def _line_for(self, step: Step, time: int) -> int:
-        """Where a wave waits whose instruction is held up until `time`: at its port, or for the place behind an
-        instruction of several passes.
-        """
-        behind = _TRANS in (step.port, step.shared_port) and self._passes_free == time
-        return _BEHIND_PASSES if behind else step.port
+        """Where a wave waits whose instruction is held up until `time`."""
+        if step.stream != _VALU:
+            return step.port
+        passes = _TRANS in (step.port, step.shared_port) and self._port_free[_TRANS] >= time
+        return _TRANS if passes else _VALU
 
     def _put_back(self, wave: Wave, time: int, line: int) -> None:
-        """A wave that has to wait. Of those that wait in one line only the first stays among the ready ones.
-
-        The oldest is first, but behind an instruction of several passes who came first.
-        """
+        """A wave that has to wait. Of those that wait in one line only the oldest stays among the ready ones."""
         number = wave.number
         if wave.line not in (line, -1):
             self._call_next(wave)
         if line >= 0:
             first = self._first_in_line[line]
-            if first is not None and first != number and (first < number or line == _BEHIND_PASSES):
+            if first is not None and first < number:
                 heapq.heappush(self._in_line[line], number)
                 return
             self._first_in_line[line] = number
@@ -222,8 +218,7 @@ class Simulator:
             first = self._first_in_line[line] = heapq.heappop(waiting) if waiting else None
             if first is not None:
                 self.waves[first].line = line
-                free = self._port_free[_TRANS if line == _BEHIND_PASSES else line]
-                heapq.heappush(self._ready, (free, first))
+                heapq.heappush(self._ready, (self._port_free[line], first))
 
     def _settle(self, wave: Wave) -> bool:
         """Moves on to the next stretch or iteration where one ends; False when the wave is done."""
@@ -266,7 +261,7 @@ class Simulator:
             return self._held_back(wave, step, time, cause, culprit)
         return time, cause, culprit
 
-    def _contended(self, step: Step, own: int) -> _Time | None:
+    def _contended(self, step: Step, own: int, number: int) -> _Time | None:
         """The later time that ports, queues and engines allow, None if they are free at `own`."""
         time, cause, culprit = own, step.issue_busy, -1
         free = self._port_free
@@ -275,6 +270,8 @@ class Simulator:
         shared = step.shared_port
         if shared >= 0 and free[shared] > time:
             time, culprit = free[shared], self._port_owner[shared]
+        if shared >= 0 and number == self._passes.holder and self._passes.holder_free > time:
+            time, culprit = self._passes.holder_free, self._port_owner[_TRANS]
         queue = step.queue
         if queue is not None:
             entries = self._queues[step.stream]
@@ -333,6 +330,8 @@ class Simulator:
             wave.started[slot] = time
         if step.special:
             self._finish(wave, step, time)
+        elif time < self._passes.open_until and step.port == _VALU:
+            self._port_free[_TRANS] = max(self._port_free[_TRANS], self._passes.pass_by())
 
     def _book(self, wave: Wave, step: Step, own: _Time, shared: _Time | None) -> int:
         """Notes what a step waited for; returns when it issues."""
@@ -354,7 +353,7 @@ class Simulator:
     def _finish(self, wave: Wave, step: Step, time: int) -> None:
         """What only some instructions do when they issue: take several places, count, wait, meet at a barrier."""
         if step.places > 1:
-            self._hold_ports(step, time)
+            self._hold_ports(wave, step, time)
         if step.returns:
             self._await(wave, step, wave.started[step.slot])
         for counter, _ in step.waits:
@@ -362,16 +361,13 @@ class Simulator:
         if step.barrier:
             self._arrive(wave, step, time)
 
-    def _hold_ports(self, step: Step, time: int) -> None:
+    def _hold_ports(self, wave: Wave, step: Step, time: int) -> None:
         """An instruction of several passes keeps its ports until the last pass has a place in the queue."""
-        assert step.queue is not None
-        entries, back = self._queues[step.stream], step.queue.depth + 2 - step.places
-        if len(entries) >= back and entries[-back][0] + step.queue.resume >= time:
-            free = entries[-back][0] + step.queue.resume + (step.port == _TRANS)
-            if free > self._port_free[_TRANS]:
-                self._port_free[_TRANS] = self._passes_free = free
-            if step.port == _VALU:
-                self._port_free[_VALU] = max(self._port_free[_VALU], free + 1)
+        free = self._passes.issue(time, step.places, wave.number, self._queues[step.stream])
+        port_free = self._port_free
+        port_free[_TRANS] = max(port_free[_TRANS], free)
+        if step.port == _VALU:
+            port_free[_VALU] = max(port_free[_VALU], free)
 
     def _enqueue(self, wave: Wave, step: Step, queue: Queue, time: int) -> int:
         """When a step that issues at `time` executes; takes its engine and its place in the queue.

@@ -116,6 +116,7 @@ class Place(Struct, gc=False):
     first_vector: bool = False
     pair_kept: bool = False
     before_silent: bool = False
+    before_split: bool = False
 
 
 class _Way(NamedTuple):
@@ -145,7 +146,7 @@ class Rules:
         self._issue = machine.issue.cause
         self._lane_mask = cost("valu_vcc_to_valu", "dependency valu")
         self._scalar_to_valu = cost("valu_sgpr_to_valu", "dependency valu")
-        self._scalar_to_branch = cost("salu_scc_to_branch", "dependency salu")
+        self._scalar_to_branch = cost("salu_result_to_branch", "dependency salu")
         self._silent = cost("silent_after_branch", "branch")
         self._address = cost("vmem_address_after_valu", "vmem address")
         self._first_vector = cost("first_valu_of_wave", "first valu")
@@ -165,8 +166,6 @@ class Rules:
         form = self._forms.get(profile) or self._forms.setdefault(profile, self._form(profile))
         results = tuple([(slot, *cost) for slot, cost in place.producers.items() if cost is not None])
         issued, sources = tuple(place.issued), tuple(place.sources)
-        if profile.port is BRANCH and self._scalar_to_branch is not None:
-            results, issued = (), results + issued
         if place.behind:
             results += tuple(place.behind)
         to_execute = self._to_execute(place, places)
@@ -275,6 +274,8 @@ class Rules:
         cycles = int(fact.value)
         if place.taken and place.before_silent and self._silent is not None:
             cycles += self._silent.cycles
+        if place.taken and place.before_split:
+            cycles += self._machine.interval
         return Cost(max(cycles, self._machine.interval), Cause("branch", fact.known))
 
     def result(self, producer: Profile, consumer: Profile, unit: int) -> Cost:

@@ -1,0 +1,64 @@
+"""How long an instruction of several passes keeps others of its kind from issuing when the vector queue is nearly full.
+
+A transcendental or a wide instruction of n passes takes one place of the vector queue in the end. On the way its passes
+follow each other a cycle apart, and the first few need a place each until the last has come; so it needs more places
+than it keeps. The last place of the queue is not for them. A pass that finds no place waits for the next to be freed,
+those behind it with it. Meanwhile no other instruction of several passes and no matrix operation can issue (they share
+this way), while one-pass instructions still take places; one that comes between the passes has to be settled too before
+the way is free. The wave that issued the instruction can follow with another a cycle later than other waves if more
+than one of its passes waited.
+
+Worked out issue by issue from the 8 waves of custom_handwritten on gfx1201 (object 09f1026f7e, where it gives all but 4
+of 4,980 issues to the cycle from the issues before them; tested on its two other objects). Time is in cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from asmevo.timing.costs import Cause
+
+_LONG_AGO = -(1 << 30)
+
+
+class PassPlaces:
+    """The latest instruction of several passes of one SIMD.
+
+    `depth`: places of the queue; `places`: most places that passes need at a time; `entry`: cycles from issue until
+    the first pass needs its place. `holder` is the wave that issued it and may not follow before `holder_free` (-1:
+    none), `open_until` the cycle before which one-pass instructions come between the passes.
+    """
+
+    __slots__ = ("_depth", "_entry", "_places", "_settled", "holder", "holder_free", "open_until")
+
+    def __init__(self, depth: int, places: int, entry: int) -> None:
+        self._depth, self._places, self._entry = depth, places, entry
+        self.holder = -1
+        self.holder_free = self.open_until = self._settled = _LONG_AGO
+
+    def issue(self, time: int, passes: int, wave: int, queue: Sequence[tuple[int, Cause | None, int]]) -> int:
+        """An instruction issues; `queue` ends with its own entry. Returns from when on another one may.
+
+        The first item of an entry is the cycle from which its place is free again.
+        """
+        self.holder, self.open_until = -1, _LONG_AGO
+        depth, places = self._depth, min(passes, self._places)
+        free = time + passes
+        if len(queue) < depth:
+            return free
+        first, last = queue[-depth][0], queue[places - depth - 1][0]
+        if first > time + self._entry:
+            free = max(queue[passes - depth - 2][0], first + places - 1)
+            self.holder, self.holder_free = wave, free + 1
+            return free
+        if last >= time + self._entry + places:
+            free = last + passes - places
+            if places > 2 and queue[places - depth - 2][0] > time + places:
+                self.holder, self.holder_free = wave, free + 1
+        self._settled = queue[places - depth][0]
+        self.open_until = max(time + places, last - 1)
+        return free
+
+    def pass_by(self) -> int:
+        """A one-pass instruction comes between the passes; returns from when on another of several may issue."""
+        return self._settled

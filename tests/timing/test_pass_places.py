@@ -1,0 +1,58 @@
+"""Instructions of several passes behind a nearly full vector queue: gaps read off traces by hand.
+
+Each case is one v_rcp_f32, v_mad_co_u64_u32 or v_lshlrev_b64 of gfx1201 custom_handwritten: in how many cycles from its
+issue the places of the instructions before it became free, and when the next of several passes (any wave's) issued.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from asmevo.target import load_target
+from asmevo.timing.machine import Machine
+
+FOUR, TWO = 4, 2
+
+
+def _queue(frees: list[int]) -> list[tuple[int, None, int]]:
+    """Entries that are free long ago, those given, and the instruction's own."""
+    return [(free, None, -1) for free in [*range(-100, -92), *frees, 200]]
+
+
+@pytest.mark.parametrize(
+    ("passes", "frees", "following"),
+    [
+        (FOUR, [29, 45, 46, 47, 48], 30),  # the third pass waits
+        (FOUR, [28, 44, 60, 61, 62, 63], 45),  # the second and the third
+        (FOUR, [1, 2, 3, 4, 33, 49, 50], 4),  # places come in time
+        (FOUR, [17, 33, 34, 35, 36, 37, 38], 34),  # the first waits
+        (FOUR, [13, 14, 15, 16, 17, 46, 47], 15),
+        (FOUR, [7, 8, 26, 34, 50, 51, 53], 26),
+        (FOUR, [1, 2, 4, 8, 9, 10, 12], 4),
+        (TWO, [3, 4, 6, 10, 11, 12], 2),
+        (TWO, [14, 22, 23, 25, 29, 30], 14),
+        (TWO, [2, 11, 12, 14, 18, 35, 37], 11),
+        (TWO, [7, 23, 31, 35, 36, 38, 40], 8),
+    ],
+)
+def test_the_next_of_several_passes_waits_for_places(passes: int, frees: list[int], following: int) -> None:
+    state = Machine(load_target("gfx1201"), 32, "l2").pass_places()
+    assert state.issue(0, passes, 3, _queue(frees)) == following
+
+
+def test_one_pass_instructions_between_the_passes_are_settled_first() -> None:
+    state = Machine(load_target("gfx1201"), 32, "l2").pass_places()
+    assert state.issue(0, FOUR, 0, _queue([17, 33, 34, 35, 36])) == 18
+    assert state.open_until > 3
+    assert state.pass_by() == 33
+    state.issue(0, FOUR, 0, _queue([1, 2, 3, 32, 48, 64, 65]))
+    assert 1 < state.open_until <= 3
+    assert state.pass_by() == 32
+
+
+def test_the_wave_whose_passes_waited_follows_a_cycle_later() -> None:
+    state = Machine(load_target("gfx1201"), 32, "l2").pass_places()
+    state.issue(0, FOUR, 5, _queue([28, 44, 60, 61, 62, 63]))
+    assert (state.holder, state.holder_free) == (5, 46)
+    state.issue(0, FOUR, 5, _queue([29, 45, 46, 47, 48]))
+    assert state.holder == -1
