@@ -230,3 +230,24 @@ def test_a_role_names_nothing_but_what_an_instruction_touches() -> None:
         if registers_in(role, each.decoded) & ~(each.reads | each.writes)
     }
     assert not strangers
+
+
+LDS, GLOBAL, FLAT = "ds_read_b32 v1, v0", "global_load_dword v2, v[4:5], off", "flat_load_dword v2, v[4:5]"
+BRANCH = "s_branch next\nnext:"
+
+
+@pytest.mark.parametrize(
+    ("code", "rules"),
+    [
+        ((LDS, BRANCH, GLOBAL), ["lds-branch-vmem"]),
+        ((LDS, BRANCH, FLAT), ["lds-branch-vmem"]),
+        ((LDS, FLAT, BRANCH, GLOBAL), []),
+        ((LDS, "s_waitcnt_vscnt null, 0x0", BRANCH, GLOBAL), []),
+        ((GLOBAL, BRANCH, LDS), ["vmem-branch-lds"]),
+        ((FLAT, BRANCH, LDS), ["vmem-branch-lds"]),
+        ((FLAT, BRANCH), []),
+    ],
+)
+def test_memory_on_both_sides_of_a_branch_on_gfx1010(code: tuple[str, ...], rules: list[str]) -> None:
+    """Measured with llc 22.1.8's post-RA-hazard-rec: S_WAITCNT_VSCNT in front of the last or nothing."""
+    assert [rule for rule, *_ in found("\n".join(code), "gfx1010")] == rules

@@ -219,6 +219,13 @@ def test_built_in_trap_registers() -> None:
     assert places(found("s_mov_b32 s0, ttmp9; s_endpgm", gpu="gfx90a")) == [("reserved-register", (0,))]
 
 
+@pytest.mark.parametrize("gpu", ["gfx90a", "gfx1100", "gfx1201"])
+def test_llvm_saves_m0_in_a_trap_register_behind_a_trap(gpu: str) -> None:
+    saving = "s_mov_b32 ttmp2, m0; s_mov_b32 m0, s0; s_sendmsg sendmsg(MSG_INTERRUPT); s_endpgm"
+    assert found(f"s_trap 2; {saving}", gpu=gpu) == []
+    assert places(found(saving, gpu=gpu)) == [("reserved-register", (0,))]
+
+
 RETURN = "s_setpc_b64 s[30:31]"
 SAVED = {  # what llc 22 saves in a function that clobbers every register
     "v_mov_b32 v40, 0": True,

@@ -203,6 +203,19 @@ def test_half_of_an_addend_is_a_note() -> None:
     assert rules(kernel(code, "gfx942")) == [("resources/undefined", Severity.NOTE)]
 
 
+def test_an_offset_of_scratch_that_nobody_asked_for_is_a_note() -> None:
+    """LLVM's kernels that call set up s[0:3] even where the descriptor asks for no scratch, so no offset comes."""
+    directives = {"user_sgpr_private_segment_buffer": 1, "user_sgpr_kernarg_segment_ptr": 1, "next_free_sgpr": 16}
+    code = "s_add_u32 s0, s0, s7\ns_addc_u32 s1, s1, 0\ns_endpgm"  # s6 is the workgroup id
+    assert rules(kernel(code, "gfx90a", directives)) == [("resources/undefined", Severity.NOTE)]
+    needed = directives | {"private_segment_fixed_size": 16}
+    assert rules(kernel(code, "gfx90a", needed)) == [("resources/undefined", Severity.ERROR)]
+    asked = needed | {"system_sgpr_private_segment_wavefront_offset": 1}
+    assert not rules(kernel(code, "gfx90a", asked))
+    other = code.replace("s0, s0, s7", "s4, s4, s7")
+    assert rules(kernel(other, "gfx90a", directives)) == [("resources/undefined", Severity.ERROR)]
+
+
 def test_a_call_may_write_anything() -> None:
     code = "s_mov_b64 s[4:5], 0\ns_swappc_b64 s[6:7], s[4:5]\nv_mov_b32 v1, v5\ns_endpgm"
     assert not rules(kernel(code, "gfx942"))

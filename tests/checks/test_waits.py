@@ -225,6 +225,30 @@ def test_lds_write_open_at_a_barrier() -> None:
     assert against(text.format("", ""), "gfx942") == [], "nobody reads LDS afterwards"
 
 
+@pytest.mark.parametrize(
+    ("gpu", "store", "lds", "memory", "barrier"),
+    [
+        ("gfx942", "flat_store_dword v[2:3], v0", "s_waitcnt lgkmcnt(0)", "s_waitcnt vmcnt(0)", "s_barrier"),
+        ("gfx1030", "flat_store_dword v[2:3], v0", "s_waitcnt lgkmcnt(0)", "s_waitcnt_vscnt null, 0x0", "s_barrier"),
+        ("gfx1200", "flat_store_b32 v[2:3], v0", "s_wait_dscnt 0x0", "s_wait_storecnt 0x0",
+         "s_barrier_signal -1\ns_barrier_wait -1"),
+    ],
+)  # fmt: skip
+def test_each_side_of_a_flat_store_has_its_counter(gpu: str, store: str, lds: str, memory: str, barrier: str) -> None:
+    """The LDS side is done with the LDS counter; the other counter says nothing of it (LLVM's fence of a workgroup)."""
+    read = "ds_load_b32 v1, v0" if gpu == "gfx1200" else "ds_read_b32 v1, v0"
+    text = f"{store}\n{{}}\n{barrier}\n{read}\n{lds}\ns_endpgm\n"
+    assert against(text.format(lds), gpu) == []
+    assert [f.rule for f in against(text.format(memory), gpu)] == ["waits.lds-at-barrier"]
+
+
+def test_compilers_leave_asynchronous_counters_to_programs() -> None:
+    """At a function's entry and return on gfx1250: llc 22 waits for loadcnt, dscnt and kmcnt, not for asynccnt."""
+    text = "s_wait_loadcnt_dscnt 0x0\ns_wait_kmcnt 0x0\nv_add_nc_u32_e32 v0, v0, v0\ns_set_pc_i64 s[30:31]\n"
+    assert against(text, "gfx1250") == []
+    assert [f.rule for f in against(text.replace("s_wait_kmcnt 0x0\n", ""), "gfx1250")]
+
+
 def test_functions_wait_for_their_callers_and_before_they_return() -> None:
     text = "{}v_add_u32_e32 v0, v0, v0\nglobal_load_dword v1, v[2:3], off\n{}s_setpc_b64 s[30:31]\n"
     everything = "s_waitcnt vmcnt(0) expcnt(0) lgkmcnt(0)\n"

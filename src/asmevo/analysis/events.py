@@ -66,6 +66,7 @@ FIRST_IDENTITY = UNIT_COUNT + len(MARKS)
 """Bits from here on name single instructions; an analysis hands them out."""
 
 _ACCESSES = int(Mark.LDS_READ | Mark.LDS_WRITE | Mark.LDS_DMA | Mark.LOAD | Mark.STORE)
+_LDS_SIDE = int(Mark.LDS_READ | Mark.LDS_WRITE)
 _SOURCE_EVENTS = frozenset({"export", "gds_gpr_lock"})
 _NOT_COVERED = frozenset({"xcnt"})
 _COHERENT = frozenset({"glc", "sc0", "sc1", "dlc", "scope"})
@@ -121,12 +122,17 @@ def lanes_of(target: Target) -> Lanes:
             key = (event if loose else group, loose)
             if key not in numbers:
                 numbers[key] = len(lanes)
-                settled = counter not in _store_counters(target)
+                settled = counter in _settled_by_calls(target)
                 sources = event in _SOURCE_EVENTS
                 lanes.append(Lane(counter, key[0], not loose, facts.maximum.value, sources, settled))
             of_event[counter, event] = numbers[key]
         of_counter[counter] = tuple(numbers.values())
     return Lanes(tuple(lanes), of_event, of_counter)
+
+
+def _settled_by_calls(target: Target) -> frozenset[str]:
+    """The counters that a callee has waited for, by LLVM's convention, when it returns."""
+    return frozenset(target.wait.counters) - {*_store_counters(target), *target.wait.explicit.value}
 
 
 def _store_counters(target: Target) -> tuple[str, ...]:
@@ -216,8 +222,7 @@ def _worked_out(decoded: Decoded, target: Target) -> Effect:
     if waits is not None:
         return Effect(0, 0, waits=tuple(waits.items()), limits=lanes.limits(waits), is_wait=True)
     if "call" in flags:
-        kept = {counter: 0 for counter in lanes.of_counter if counter not in _store_counters(target)}
-        limits = lanes.limits(kept)
+        limits = lanes.limits(dict.fromkeys(sorted(_settled_by_calls(target)), 0))
         return Effect(touches, decoded.writes, limits=limits, orders=int(Mark.STORE), is_call=True)
     exported = decoded.modifier("wait_exp")
     limits = lanes.limits({"expcnt": int(exported, 0)}) if exported else ()
@@ -281,8 +286,14 @@ def _issues(decoded: Decoded, target: Target, lanes: Lanes) -> tuple[Issue, ...]
     for counter, event in events:
         lane = lanes.of_event.get((counter, event))
         if lane is not None:
-            issues.append(Issue(lane, (sources if lanes.lanes[lane].sources else results) | mark))
+            marked = _counted_by(mark, counter, target) if "flat" in decoded.flags else mark
+            issues.append(Issue(lane, (sources if lanes.lanes[lane].sources else results) | marked))
     return tuple(issues)
+
+
+def _counted_by(mark: int, counter: str, target: Target) -> int:
+    """The part of a FLAT access that a counter counts: its LDS side or its memory side."""
+    return mark & _LDS_SIDE if counter in target.counters_for("lds") else mark & ~_LDS_SIDE
 
 
 def _results(decoded: Decoded) -> int:

@@ -20,9 +20,9 @@ Join. Union of the sets; of two entries for one producer the smaller counts, the
 "may have". Counts only fall and are bounded, sets only grow and are finite, so the iteration ends.
 
 Soundness. On every execution that reaches a point, a producer that can still do harm is in the set with a
-count that is no larger than the true one: that holds at the start (empty; for functions that others call,
-everything counts as touched before), each transfer keeps it, and a join only lowers counts. What a caller or
-callee does around a call is not seen: producers pass through a call as through one instruction, which keeps
+count that is no larger than the true one: that holds at the start (empty; for functions that others call, what a
+row's `by_others` says counts as touched before), each transfer keeps it, and a join only lowers counts. What else a
+caller or callee does around a call is not seen: producers pass through a call as through one instruction, which keeps
 them longer than they live.
 
 One block from one entry state always gives the same result, so it is kept: a candidate that differs from its
@@ -185,7 +185,7 @@ class _Front(Struct):
         if rows := self.concerns.sequences:
             self._step_sequences(instruction, self.rules.sequence_facts(facts, rows), violations)
         if facts.is_call:
-            self.primed = _everything_touched(self.rules)
+            self.primed = _touched_by_others(self.rules, self.primed)
         if facts.forwarding is not None:
             self._forward(instruction, facts.forwarding, violations)
 
@@ -327,12 +327,15 @@ def _forwarded(results: Iterable[_Result], part: ForwardingPart, around: int, be
     return None
 
 
-def _everything_touched(rules: HazardRules) -> list[int]:
-    return [ALL_UNITS if row.primed_by is not None else 0 for row in rules.sequences]
+def _touched_by_others(rules: HazardRules, primed: Iterable[int]) -> list[int]:
+    """What may have been touched once a caller or callee has run."""
+    rows = zip(rules.sequences, primed, strict=True)
+    return [ALL_UNITS if row.primed_by is not None and row.primed_by.by_others else mask for row, mask in rows]
 
 
 def _entry_state(kernel: Kernel, rules: HazardRules) -> HazardState:
-    primed = [0] * len(rules.sequences) if kernel.is_entry else _everything_touched(rules)
+    untouched = [0] * len(rules.sequences)
+    primed = untouched if kernel.is_entry else _touched_by_others(rules, untouched)
     return HazardState(frozenset(), frozenset(), tuple(primed), frozenset())
 
 

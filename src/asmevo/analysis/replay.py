@@ -21,7 +21,8 @@ overtake each other. A wait for another counter drops from its lane what has fin
 its counters any more has been translated, and so have the accesses older than it, since vector accesses are
 translated in order. Vector and scalar accesses are never translated at the same time (LLVM,
 SIInsertWaitcnts, "the hardware inserts an implicit xcnt wait between interleaved SMEM and VMEM"), so one kind empties
-the lane of the other. Vector accesses write in order, so they may overwrite what older ones read; FLAT may not.
+the lane of the other. Vector accesses, FLAT among them, may overwrite what older ones read, for they are translated in
+order and write after it (LLVM's pass waits before no vector access for vector translations).
 
 Sound for the same reason as `wait_state`: ages are lower bounds, so what is said to be done is done on every path.
 """
@@ -125,7 +126,7 @@ def _concerned(decoded: Decoded) -> tuple[str, ...]:
     if "smem" in decoded.flags:
         return ("smem",)
     if "vmem" in decoded.flags:
-        return ("vmem",) if "flat" in decoded.flags else ()
+        return ()
     return ("vmem", "smem")
 
 

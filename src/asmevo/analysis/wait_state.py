@@ -11,8 +11,8 @@ Transfer.  issue        in order: everything in the lane ages by one, the new th
            wait for n   in order: what has age n or more is gone; out of order: all is gone if n = 0
            full counter what has as many younger ones as the counter can hold is gone: the hardware would
                         not have issued the last one before
-           call         all gone but stores: LLVM's convention is that a callee waits for everything at
-                        its entry, and for everything but stores before it returns
+           call         all gone but stores and what only programs wait for (`WaitFacts.explicit`): LLVM's
+                        convention is that a callee waits for the rest at its entry and before it returns
 
 Soundness. An event under way with age a has at least a younger ones of its lane under way with it (they
 cannot finish first), so the counter shows at least a + 1. A wait for n <= a excludes that. Since a is the

@@ -1,7 +1,8 @@
 """Registers that are read though neither the launch nor any path from the entry has written them.
 
     resources/undefined   error    a register is read that nothing wrote
-                          note     part of an operand of vector arithmetic is undefined
+                          note     part of an operand of vector arithmetic is undefined, or a scratch offset that
+                                   no scratch access needs
                           warning  a fragment reads what no launch defines (see below)
 
 What the launch writes follows from the descriptor (AMDGPU backend user guide, "Initial Kernel Execution
@@ -16,7 +17,10 @@ all. A read outside the set has no write on any path, so no execution can have g
 false alarm by joining paths, and a register that only some paths write is not reported. Registers that are
 read because a result keeps part of them (`Operand.read and Operand.written`) do not count: compilers
 start such chains with any register. Part of an operand of vector arithmetic is a note only: compilers leave
-the upper half of a 64-bit addend undefined where they use the lower half of the sum.
+the upper half of a 64-bit addend undefined where they use the lower half of the sum. Compilers set up scratch for
+every kernel that calls a function, and ask the launch for the wave's offset only if there is scratch at all: an offset
+that is added to the scratch resource or address that the launch hands over is a note, too, if the descriptor asks for
+no scratch.
 
 A piece of code without descriptor may be anything, so it is held to parts of this only. If it neither returns nor
 leaves and starts like a kernel, with a scalar load from a pointer it was given, no operand of several registers may
@@ -153,13 +157,16 @@ def _half_address(kernel: Kernel, flow: ControlFlow, read: _Read) -> Finding:
 
 
 _MATRIX = frozenset({"mai", "wmma"})
+_SCRATCH_INPUTS = frozenset({"user_sgpr_private_segment_buffer", "user_sgpr_flat_scratch_init"})
+_SCRATCH_SUMS = frozenset({"s_add_u32", "s_add_i32", "s_add_co_u32"})
 
 
 def _undefined_finding(kernel: Kernel, flow: ControlFlow, read: _Read, fresh: int) -> Finding:
     names = register_names(fresh)
     flags = read.instruction.flags
-    harmless = fresh != read.registers.mask and "valu" in flags and not flags & _MATRIX
-    part = f" as part of {read.registers}" if fresh != read.registers.mask else ""
+    is_part = fresh != read.registers.mask
+    harmless = (is_part and "valu" in flags and not flags & _MATRIX) or _sets_up_no_scratch(kernel, read)
+    part = f" as part of {read.registers}" if is_part else ""
     return Finding(
         "resources/undefined",
         Severity.NOTE if harmless else Severity.ERROR,
@@ -171,6 +178,16 @@ def _undefined_finding(kernel: Kernel, flow: ControlFlow, read: _Read, fresh: in
         mend=f"write {names} before, or name the register that holds the value",
         subject=names,
     )
+
+
+def _sets_up_no_scratch(kernel: Kernel, read: _Read) -> bool:
+    """Whether the offset of a scratch that the descriptor does not ask for is added to the scratch the launch names."""
+    descriptor = kernel.descriptor
+    if descriptor is None or descriptor.field("enable_private_segment") or descriptor.private_segment_size:
+        return False
+    starts = [first for name, first, _ in descriptor.user_sgprs() if name in _SCRATCH_INPUTS]
+    bases = reduce(or_, (RegisterSpan(RegisterFile.SGPR, first).mask for first in starts), 0)
+    return read.instruction.mnemonic in _SCRATCH_SUMS and bool(read.instruction.reads & bases)
 
 
 def _undefined_reads(kernel: Kernel, flow: ControlFlow, entry: int) -> Iterator[_Read]:

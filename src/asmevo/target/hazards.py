@@ -98,14 +98,16 @@ class End(Selector, frozen=True, eq=False):
 class Priming(Frozen, frozen=True):
     """What must have happened before the producer: an instruction of this kind touched its registers.
 
-    `pairs`: the hardware tracks 64-bit pairs, so touching one half counts for both. Nothing in a function
-    that others call is known to be untouched, so there everything counts as touched; so it does after a call.
+    `pairs`: the hardware tracks 64-bit pairs, so touching one half counts for both. `by_others`: callers and callees
+    may have done it, so everything counts as touched where a function begins and after a call; LLVM takes that into
+    account for some rows only, and for the others code that it wrote must not be called wrong.
     """
 
     by: Selector
     role: Role
     of: RegisterKind
     pairs: bool = False
+    by_others: bool = False
     until: tuple[End, ...] = ()
 
 

@@ -124,10 +124,12 @@ class LegacyWaitFacts(Frozen, frozen=True):
 
 class WaitFacts(Frozen, frozen=True):
     """`loads_write_in_order`: whether vector memory loads write registers in the order that they are counted
-    in. `legacy` is s_waitcnt on targets where every counter has a wait instruction of its own.
+    in. `explicit`: the counters that only programs wait for, where compilers insert nothing. `legacy` is s_waitcnt on
+    targets where every counter has a wait instruction of its own.
     """
 
     loads_write_in_order: Fact[bool]
+    explicit: Fact[tuple[str, ...]]
     counters: dict[str, WaitCounter]
     instructions: dict[str, Fact[dict[str, Parts]]]
     depctr: DepctrFacts | None = None

@@ -16,6 +16,8 @@ from msgspec import Struct
 from asmevo.analysis.occupancy import occupancy
 from asmevo.analysis.pressure import register_use
 from asmevo.checks.constraints.graph import Compiled, Edge, Hit, InstructionNode, Node, Relation
+from asmevo.checks.constraints.matching import Matcher
+from asmevo.checks.constraints.model import Reserved
 from asmevo.checks.constraints.saved_registers import clobbers
 from asmevo.checks.constraints.sequences import Breach, sequence_breaches
 from asmevo.checks.constraints.state import WaveState
@@ -82,7 +84,16 @@ def _holding(constraints: Compiled, state: WaveState) -> frozenset[Edge]:
 @lru_cache(maxsize=1 << 12)
 def _block_hits(constraints: Compiled, instructions: tuple[Instruction, ...]) -> tuple[tuple[Instruction, Hit], ...]:
     """What the instructions of a block walk by themselves; candidates share most blocks with their parent."""
-    return tuple((each, hit) for each in instructions for hit in constraints.hits(each.decoded))
+    found: list[tuple[Instruction, Hit]] = []
+    for place, each in enumerate(instructions):
+        hits = constraints.hits(each.decoded)
+        found += [(each, hit) for hit in hits if not _is_spared(hit.edge, instructions[:place])]
+    return tuple(found)
+
+
+def _is_spared(edge: Edge, before: tuple[Instruction, ...]) -> bool:
+    sparing = edge.data.spared_behind if isinstance(edge.data, Reserved) else None
+    return sparing is not None and any(Matcher.of(sparing).matches(each.decoded) for each in before)
 
 
 def _local(judge: _Judge, constraints: Compiled, holds: frozenset[Edge], parent: Kernel | None) -> Iterator[Violation]:

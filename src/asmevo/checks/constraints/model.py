@@ -108,6 +108,9 @@ class Reserved(_Entry):
     access: Literal["write", "any"] = Field(
         default="write", description="What is forbidden: writing, or reading as well."
     )
+    spared_behind: Selector | None = Field(
+        default=None, description="Behind one of these in its block an instruction may use them all the same."
+    )
 
 
 class CalleeSaved(_Entry):
