@@ -9,6 +9,7 @@ from msgspec import Struct
 from asmevo.proposers.compaction import Compaction
 from asmevo.proposers.copies import CopyRemoval
 from asmevo.proposers.genetic import Genetic
+from asmevo.proposers.lds_bases import LdsBases
 from asmevo.proposers.list_scheduler import ListScheduler
 from asmevo.proposers.local_search import LocalSearch
 from asmevo.proposers.pairing import DualIssue
@@ -45,6 +46,7 @@ _ALL = (
     BuiltIn("waits", "waits and no-ops dropped, relaxed, sunk, merged", lambda policy: WaitRelaxer()),
     BuiltIn("list-scheduler", "hot blocks in a new order that hides latency", lambda policy: ListScheduler()),
     BuiltIn("templates", "rules that replace a few instructions by better ones", Templates),
+    BuiltIn("lds-bases", "LDS addresses that share one register, with other offsets", lambda policy: LdsBases()),
     BuiltIn("dual-issue", "vector instructions paired (VOPD), renamed where need be", lambda policy: DualIssue()),
     BuiltIn("renamer", "registers renamed so that false dependences and bank conflicts go", lambda policy: Renamer()),
     BuiltIn(

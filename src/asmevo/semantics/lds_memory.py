@@ -84,6 +84,14 @@ _SOURCE = "written: DS"
 _meaning = partial(moves.lane_meaning, _SOURCE)
 
 
+def offset_unit(mnemonic: str) -> int:
+    """Bytes that one step of a DS instruction's offsets is; 1 where it has one offset."""
+    two = _TWO.fullmatch(mnemonic.removeprefix("ds_"))
+    if two is None:
+        return 1
+    return int(two["bits"]) // 8 * (_FAR if two["far"] else 1)
+
+
 def lds_memory(decoded: Decoded, context: DecodingContext) -> Meaning | None:
     """The meaning of a DS instruction; None for lane permutations."""
     if decoded.mnemonic in LANE_PERMUTATIONS:
