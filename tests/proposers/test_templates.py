@@ -110,6 +110,8 @@ NEAR_MISSES = {
     "masked-copy-or": {"by": ("v_cndmask_b32 v$d, v$a, v$d, m$c",)},
     "copy-s": {"instead": {"v$t": "1.0"}},
     "max3-f32": {"by": ("v_min3_f32|v_min3_num_f32 v$d, $a, $b, $c",)},
+    "max3-f32-behind": {"by": ("v_max3_f32|v_max3_num_f32 v$d, $a, $b, $b",)},
+    "lds-store-offset": {"by": ("nothing", "ds_write_b32|ds_store_b32 v$a, v$d offset:(n + o + 4) ...")},
     "lds-load-two-neighbour": {
         "where": ("n < m",),
         "examples": {"n": (0x1100,), "m": (0x1102,), "o": (0,), "p": (1,)},
