@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from compiled_programs import all_files
 from legal_edits import legal_edits
@@ -10,6 +12,10 @@ from asmevo.program import Kernel, read_program
 from asmevo.program.edit import apply_script
 from asmevo.timing import estimate
 from asmevo.timing.changed_window import ChangedWindow
+from asmevo.timing.estimate import code_of
+from asmevo.timing.path import path_of, split_instructions
+from asmevo.timing.scenarios import machine_for
+from asmevo.timing.straight_walk import StraightWalk
 
 
 def compiled(name: str) -> Kernel:
@@ -35,6 +41,26 @@ def test_several_waves_are_near() -> None:
     for edit in legal_edits(kernel, each=1):
         version = apply_script(kernel, edit.script)
         assert window.predict(version) == pytest.approx(estimate(version, waves=4).cycles, rel=0.06), edit.words
+
+
+@pytest.mark.parametrize("name", ["gfx942/gemm_bias_silu", "gfx1100/softmax", "gfx1201/attention_fwd"])
+def test_straight_code_is_walked_around_the_change_only(name: str) -> None:
+    """Exactly what walking all of it says, whatever order a window has, and if an instruction is gone."""
+    kernel = compiled(name)
+    machine, rng = machine_for(kernel.target, kernel.wave_size, "l2"), random.Random(5)
+    straight = [each for each in path_of(kernel) if each.loop is None]
+    code, taken, _ = max((code_of(kernel, each) for each in straight), key=lambda each: len(each[0]))
+    split = split_instructions(kernel)
+    original, changes = StraightWalk(machine, code, taken, split), 0
+    for _ in range(12):
+        first, size = rng.randrange(len(code) - 12), rng.randrange(2, 12)
+        window = rng.sample(code[first : first + size], size)[rng.random() < 0.2 :]
+        version = [*code[:first], *window, *code[first + size :]]
+        goes = [*taken[:first], *[False] * len(window), *taken[first + size :]]
+        whole = StraightWalk(machine, version, goes, split).cycles
+        assert original.cycles_of(version, goes, split) == whole
+        changes += whole != original.cycles
+    assert changes >= 3
 
 
 def test_no_change_costs_nothing() -> None:

@@ -2,7 +2,8 @@
 
 The stretches of the path (loops, and the code between them) that hold no changed block take as long as before. A
 changed stretch is simulated on its own, as a loop that starts with nothing in flight, and so is the stretch that it
-replaces, once; the difference is added to the parent's estimate. What this leaves out is what a change does across the
+replaces, once; the difference is added to the parent's estimate. Where a lone wave goes straight through, it is walked
+through little more than the change (`straight_walk`). What this leaves out is what a change does across the
 ends of its stretch: a load that is now waited for behind the loop, say. So it is for looking through many candidates;
 those that matter get a whole estimate.
 """
@@ -10,10 +11,11 @@ those that matter get a whole estimate.
 from __future__ import annotations
 
 from asmevo.program.instruction import Decoded
-from asmevo.program.kernel import Kernel
-from asmevo.timing.estimate import estimate, simulate, stretch_cycles
-from asmevo.timing.path import Stretch, TripCounts, path_of
+from asmevo.program.kernel import Block, Kernel
+from asmevo.timing.estimate import code_of, estimate, rounds, simulate, stretch_cycles
+from asmevo.timing.path import Stretch, TripCounts, path_of, split_instructions
 from asmevo.timing.scenarios import Memory, machine_for
+from asmevo.timing.straight_walk import StraightWalk
 
 _Code = tuple[Decoded, ...]
 
@@ -32,15 +34,17 @@ class ChangedWindow:
         self._machine = machine_for(kernel.target, kernel.wave_size, memory)
         self._path = path_of(kernel)
         self._alone: dict[tuple[int, _Code], float] = {}
+        self._straight: dict[int, StraightWalk] = {}
 
     def predict(self, version: Kernel) -> float:
         """Cycles of a version. Raises ValueError for one with other blocks."""
         if len(version.blocks) != len(self._kernel.blocks):
             raise ValueError(f"{len(version.blocks)} blocks instead of {len(self._kernel.blocks)}")
         total = self.cycles
+        changed = {n for n, pair in enumerate(zip(self._kernel.blocks, version.blocks, strict=True)) if _differ(*pair)}
         for place, stretch in enumerate(self._path):
-            before, now = _code(self._kernel, stretch), _code(version, stretch)
-            if before != now:
+            if not changed.isdisjoint(stretch.blocks):
+                before, now = _code(self._kernel, stretch), _code(version, stretch)
                 total += self._cycles(version, place, now) - self._cycles(self._kernel, place, before)
         return total
 
@@ -48,10 +52,33 @@ class ChangedWindow:
         """Cycles of a stretch alone, until the last wave has left it."""
         if (place, code) not in self._alone:
             stretch = self._path[place]
-            log = simulate(kernel, self._machine, (stretch,), self._waves, self._trip_count).logs[0]
-            each = (stretch_cycles(stretch, log, number, self._trip_count) for number in range(self._waves))
-            self._alone[place, code] = max(each)
+            straight = stretch.loop is None and self._waves == 1
+            simulated = self._of_straight if straight else self._of_loop
+            self._alone[place, code] = simulated(kernel, place)
         return self._alone[place, code]
+
+    def _of_straight(self, kernel: Kernel, place: int) -> float:
+        """Of a lone wave in a stretch that it goes through once each time: it walks what changed."""
+        stretch = self._path[place]
+        instructions, taken, _ = code_of(kernel, stretch)
+        if place not in self._straight:
+            own, own_taken, _ = code_of(self._kernel, stretch)
+            self._straight[place] = StraightWalk(self._machine, own, own_taken, split_instructions(self._kernel))
+        return rounds(stretch, self._trip_count) * self._straight[place].cycles_of(
+            instructions, taken, split_instructions(kernel)
+        )
+
+    def _of_loop(self, kernel: Kernel, place: int) -> float:
+        stretch = self._path[place]
+        log = simulate(kernel, self._machine, (stretch,), self._waves, self._trip_count).logs[0]
+        return max(stretch_cycles(stretch, log, number, self._trip_count) for number in range(self._waves))
+
+
+def _differ(before: Block, now: Block) -> bool:
+    if before is now:
+        return False
+    pairs = zip(before.instructions, now.instructions, strict=False)
+    return len(before.instructions) != len(now.instructions) or any(a.decoded is not b.decoded for a, b in pairs)
 
 
 def _code(kernel: Kernel, stretch: Stretch) -> _Code:

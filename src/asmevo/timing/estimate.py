@@ -146,7 +146,7 @@ def simulate(
     """The simulator after `waves` waves went through stretches of a kernel's path, one after the other."""
     most = patience * max(_FEWEST_ITERATIONS, min(MOST_ITERATIONS, WAVE_ITERATIONS // waves))
     limits = [min(trips_of(each.loop, trip_count), most) if each.loop is not None else 1 for each in stretches]
-    steps = schedule(machine, (_code(kernel, each) for each in stretches), split=split_instructions(kernel))
+    steps = schedule(machine, (code_of(kernel, each) for each in stretches), split=split_instructions(kernel))
     plan = [(own, each.loop is not None, limit) for own, each, limit in zip(steps, stretches, limits, strict=True)]
     simulator = Simulator(machine, plan, waves, _waves_of_group(kernel), _spacing(kernel.target))
     simulator.observe = observe
@@ -156,14 +156,20 @@ def simulate(
 
 def stretch_cycles(stretch: Stretch, log: StretchLog, number: int, trip_count: TripCounts) -> float:
     """Cycles that wave `number` spends in a stretch, all of its iterations and those of the loops around it."""
+    trips = trips_of(stretch.loop, trip_count) if stretch.loop is not None else 1
+    return rounds(stretch, trip_count) * _wave_cycles(log, number, trips)
+
+
+def rounds(stretch: Stretch, trip_count: TripCounts) -> int:
+    """How often a stretch is come to: the iterations of the loops around it."""
     around = 1
     for header in stretch.around:
         around *= trips_of(header, trip_count)
-    trips = trips_of(stretch.loop, trip_count) if stretch.loop is not None else 1
-    return around * _wave_cycles(log, number, trips)
+    return around
 
 
-def _code(kernel: Kernel, stretch: Stretch) -> tuple[list[Instruction], list[bool], bool]:
+def code_of(kernel: Kernel, stretch: Stretch) -> tuple[list[Instruction], list[bool], bool]:
+    """The instructions of a stretch, whether each one's branch is taken, and whether it repeats."""
     instructions: list[Instruction] = []
     taken: list[bool] = []
     for block, goes in zip(stretch.blocks, stretch.taken, strict=True):
@@ -205,9 +211,7 @@ class _Summary:
         ends = [float(number * _spacing(self._kernel.target)) for number in range(waves)]
         loops = []
         for stretch, log in zip(self._stretches, self._logs, strict=True):
-            around = 1
-            for header in stretch.around:
-                around *= trips_of(header, self._trip_count)
+            around = rounds(stretch, self._trip_count)
             trips = trips_of(stretch.loop, self._trip_count) if stretch.loop is not None else 1
             ends = [e + stretch_cycles(stretch, log, n, self._trip_count) for n, e in enumerate(ends)]
             _add(stalls, _stretch_stalls(log, trips), around)

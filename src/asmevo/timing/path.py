@@ -56,7 +56,7 @@ def split_instructions(kernel: Kernel) -> frozenset[int]:
         return frozenset()
     size, found, offset = int(fetched.value), set[int](), kernel.address
     for instruction in kernel.instructions:
-        start, offset = offset, offset + instruction.size
+        start, offset = offset, offset + len(instruction.decoded.code)
         if start // size != (offset - 1) // size:
             found.add(instruction.id)
     return frozenset(found)

@@ -16,6 +16,7 @@ Results of memory instructions are no links: the hardware does not wait for them
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 
 from asmevo.program.instruction import Instruction
@@ -26,6 +27,8 @@ from asmevo.timing.steps import SALU_HISTORY, TRANS_HISTORY, VALU_HISTORY, Place
 from asmevo.timing.successions import Successions
 
 _HISTORIES = {"VALU_DEP": VALU_HISTORY, "TRANS32_DEP": TRANS_HISTORY}
+_DELAY_REACH = 16
+"""s_delay_alu names instructions fewer than so many behind it."""
 
 
 def schedule(
@@ -44,12 +47,17 @@ def schedule(
 
 
 class Linker:
-    def __init__(self, machine: Machine, skipped: Collection[int], split: Collection[int]) -> None:
+    """Goes along a path, one stretch after the other; `skipped` and `split` as for `schedule`.
+
+    `places`: all that it went along.
+    """
+
+    def __init__(self, machine: Machine, skipped: Collection[int] = (), split: Collection[int] = ()) -> None:
         self._machine = machine
         self._skipped, self._split = skipped, split
         self._writer: dict[int, int] = {}
         self._beside: dict[int, int] = {}
-        self._places: list[Place] = []
+        self.places: list[Place] = []
         self._pending: dict[int, list[Recent]] = {}
         self._rules = rules_of(machine)
         self._drains = Drains(machine)
@@ -60,7 +68,7 @@ class Linker:
         self._pair = -1
 
     def stretch(self, instructions: Sequence[Instruction], taken: Sequence[bool], repeats: bool) -> list[Step]:
-        places, profile_of = self._places, self._machine.profile
+        places, profile_of = self.places, self._machine.profile
         first = len(places)
         for number, (instruction, goes) in enumerate(zip(instructions, taken, strict=True)):
             decoded = instruction.decoded
@@ -70,7 +78,7 @@ class Linker:
             elif decoded.mnemonic != "s_delay_alu":
                 place = Place(len(places), instruction, profile, goes)
                 if self._pending:
-                    self._take_delays(place)
+                    place.delays = self._next_delays()
                 places.append(place)
         here = range(first, len(places))
         for place in places[first:]:
@@ -86,7 +94,7 @@ class Linker:
         """Notes whether the next instruction on the path takes a cycle more behind a branch: because it leaves no
         packet but takes a slot, or because it has to be fetched twice.
         """
-        places = self._places
+        places = self.places
         following = slot + 1 if slot + 1 < len(places) else here.start if repeats else slot
         if following != slot:
             places[slot].before_silent = places[following].profile.silent
@@ -101,14 +109,16 @@ class Linker:
             elif name:
                 self._pending.setdefault(distance, []).append(Recent(SALU_HISTORY, -count))
 
-    def _take_delays(self, place: Place) -> None:
-        place.delays = self._pending.pop(0, [])
+    def _next_delays(self) -> list[Recent]:
+        """What was announced for the next place."""
+        delays = self._pending.pop(0, [])
         self._pending = {distance - 1: waits for distance, waits in self._pending.items()}
+        return delays
 
     def _link(self, place: Place, first: int) -> None:
         """Links a place to those before it; `first` is the first slot of its stretch."""
-        slot, profile, writer, beside = place.slot, place.profile, self._writer, self._beside
-        for unit in profile.reads:
+        writer, beside = self._writer, self._beside
+        for unit in place.profile.reads:
             made = writer.get(unit, -1)
             if made >= 0:
                 self._depend(place, made, unit)
@@ -117,12 +127,7 @@ class Linker:
             if beside and unit in beside:
                 self._depend(place, beside[unit], unit)
         self._link_order(place)
-        for unit in profile.writes:
-            writer[unit] = slot
-            if beside:
-                beside.pop(unit, None)
-        if profile.beside >= 0:
-            beside[profile.beside] = slot
+        self._remember(place)
 
     def _link_again(self, place: Place) -> None:
         """Links a place of a loop to the iteration before.
@@ -136,18 +141,19 @@ class Linker:
             if unit in beside:
                 self._depend(place, beside[unit], unit)
         self._link_order(place)
+        self._remember(place)
 
     def _depend(self, place: Place, slot: int, unit: int) -> None:
         """A place reads a register unit that was written in a slot; of several registers the latest counts."""
-        producer, producers = self._places[slot].profile, place.producers
+        producer, producers = self.places[slot].profile, place.producers
         cost = None if producer.in_memory else self._rules.result(producer, place.profile, unit)
         before = producers.get(slot)
         if before is None or (cost is not None and before[0] < cost[0]):
             producers[slot] = cost
 
     def _link_order(self, place: Place) -> None:
-        """Links a place to those that it has to wait for whatever it reads, and remembers it for those behind."""
-        slot, profile, order = place.slot, place.profile, self._order
+        """Links a place to those that it has to wait for whatever it reads."""
+        profile, order = place.profile, self._order
         for link in order.links(profile):
             place.sources[link] = None
         if profile.depctr:
@@ -159,19 +165,45 @@ class Linker:
             self._delay(place, recent)
         if order.scalar_writer is not None and profile.port is SALU:
             place.issued[order.scalar_writer] = None
+        if not self._read_vector and profile.vector and profile.reads_vector:
+            place.first_vector = True
+        if profile.scalar_pairs:
+            place.pair_kept = self._pair >= 0 and all(pair == self._pair for pair in profile.scalar_pairs)
+
+    def _remember(self, place: Place) -> None:
+        """Keeps what the places behind will ask for."""
+        slot, profile, writer, beside = place.slot, place.profile, self._writer, self._beside
+        for unit in profile.writes:
+            writer[unit] = slot
+            if beside:
+                beside.pop(unit, None)
+        if profile.beside >= 0:
+            beside[profile.beside] = slot
         entry = self._rules.history(profile)
         if entry is not None:
             which, cycles, cause = entry
             self._history[which].append((slot, cycles, cause))
-        if not self._read_vector and profile.vector and profile.reads_vector:
-            place.first_vector = self._read_vector = True
+        if profile.reads_vector and profile.vector:
+            self._read_vector = True
         if profile.scalar_pairs:
-            place.pair_kept = self._pair >= 0 and all(pair == self._pair for pair in profile.scalar_pairs)
             self._pair = profile.scalar_pairs[-1]
-        order.pass_by(slot, profile)
+        self._order.pass_by(slot, profile)
         if profile.vector or profile.port is SALU:
             self._drains.pass_by(slot, profile)
             self._successions.pass_by(slot, profile)
+
+    def resume(self, places: Sequence[Place], instructions: Sequence[Instruction]) -> None:
+        """A new linker comes to where another one was: behind `places` that are linked, made from `instructions`."""
+        self.places += places
+        for place in places:
+            deque(self._order.links(place.profile), maxlen=0)  # what they waited for nobody waits for again
+            self._remember(place)
+        for instruction in instructions[-_DELAY_REACH:]:
+            delays = self._machine.profile(instruction.decoded).delays
+            if delays is not None:
+                self._announce(delays)
+            elif self._pending and instruction.mnemonic != "s_delay_alu":
+                self._next_delays()
 
     def _delay(self, place: Place, recent: Recent) -> None:
         history, back = self._history[recent.history], max(recent.back, 1)

@@ -167,6 +167,37 @@ class Simulator:
                     heapq.heappush(ready, (key, number))
                     break
 
+    def resume(self, place: int, issued: Sequence[int], started: Sequence[int]) -> None:
+        """Puts a lone wave at a place of its straight stretch, whose step issues at `issued[place]` at the earliest.
+
+        What came before issued and executed as given, by slot; of it memory accesses are under way, and units and
+        places in queues are held.
+        """
+        wave, steps = self.waves[0], self.logs[0].steps
+        wave.issued[:place], wave.started[:place] = issued[:place], started[:place]
+        for step in steps[:place]:
+            start = started[step.slot]
+            if step.returns:
+                self._await(wave, step, start)
+            if step.queue is not None:
+                self._stream_last[step.stream] = start
+                self._queues[step.stream].append((start + step.queue.release, None, step.slot))
+            self._engine_free[step.engine] = start + step.occupancy
+        if place:
+            wave.place, wave.last_slot, wave.last_issue = place, place - 1, issued[place - 1]
+            wave.after_immediate = steps[place - 1].immediate
+        if 0 < place < len(steps):
+            wave.next = issued[place] - steps[place].extra
+
+    def walk_on(self, steps: Sequence[Step]) -> None:
+        """A lone wave that has come to the end of its straight stretch goes on through more steps."""
+        wave, log = self.waves[0], self.logs[0]
+        wave.place = len(log.steps)
+        log.steps += steps
+        wave.issued += [_LONG_AGO] * len(steps)
+        wave.started += [_LONG_AGO] * len(steps)
+        self.run()
+
     def _advance(self, wave: Wave, key: int) -> bool:
         """Issues the next instruction of the wave that is first at `key`, or puts it back if it has to wait.
 
@@ -283,9 +314,7 @@ class Simulator:
         return (time, cause, culprit) if time > own else None
 
     def _held_back(self, wave: Wave, step: Step, time: int, cause: Cause | None, culprit: int) -> _Time:
-        """Constraints that the wave itself imposes: results, wait counters, s_delay_alu, sources still in
-        use.
-        """
+        """Constraints that the wave itself imposes: results, wait counters, s_delay_alu, sources still in use."""
         if step.queue is None:
             for slot, cycles, why in step.results:
                 if wave.started[slot] + cycles > time:
@@ -416,9 +445,7 @@ class Simulator:
         return start
 
     def _await(self, wave: Wave, step: Step, start: int) -> None:
-        """Puts an instruction's events into their counters; events of one order group end one after the
-        other.
-        """
+        """Puts an instruction's events into their counters; those of one order group end one after the other."""
         queue = step.queue
         issue = start - (step.to_execute if queue is not None else 0)
         for counter, group, latency, path, transfer in step.returns:
