@@ -203,6 +203,25 @@ def test_half_of_an_addend_is_a_note() -> None:
     assert rules(kernel(code, "gfx942")) == [("resources/undefined", Severity.NOTE)]
 
 
+@pytest.mark.parametrize(
+    ("gpu", "matrix", "operands"),
+    [
+        ("gfx942", "v_mfma_f32_16x16x16_f16", "v[0:3], v[8:9], v[10:11], 0"),
+        ("gfx942", "v_smfmac_f32_16x16x32_f16", "v[0:3], v[8:9], v[12:15], v20"),
+        ("gfx1100", "v_wmma_f32_16x16x16_f16", "v[0:7], v[8:15], v[16:23], v[0:7]"),
+        ("gfx1200", "v_swmmac_f32_16x16x32_f16", "v[0:7], v[8:11], v[12:19], v20"),
+    ],
+)
+def test_a_part_of_a_matrix_is_an_error(gpu: str, matrix: str, operands: str) -> None:
+    """Dense and sparse: every register of an operand is multiplied."""
+    others = "\n".join(f"v_mov_b32 v{n}, 0" for n in range(24) if n != 9)
+    code = f"{others}\n{matrix} {operands}\ns_endpgm"
+    directives = {"next_free_vgpr": 24} | ({"accum_offset": 24} if gpu == "gfx942" else {})
+    finding = only(kernel(code, gpu, directives))
+    assert (finding.severity, finding.subject) == (Severity.ERROR, "v9")
+    assert not rules(kernel(f"v_mov_b32 v9, 0\n{code}", gpu, directives))
+
+
 def test_an_offset_of_scratch_that_nobody_asked_for_is_a_note() -> None:
     """LLVM's kernels that call set up s[0:3] even where the descriptor asks for no scratch, so no offset comes."""
     directives = {"user_sgpr_private_segment_buffer": 1, "user_sgpr_kernarg_segment_ptr": 1, "next_free_sgpr": 16}

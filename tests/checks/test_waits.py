@@ -336,3 +336,23 @@ def test_expert_mode_on_one_of_two_paths() -> None:
     """
     assert against(text.format(1), "gfx1250") == []
     assert [f.instructions for f in against(text.format(2), "gfx1250")] == [(5, 2)]
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        "v_wmma_f32_16x16x32_f16 v[0:7], v[8:15], v[16:23], v[0:7]",
+        "v_swmmac_f32_16x16x64_f16 v[0:7], v[8:15], v[16:31], v32",
+    ],
+)
+def test_expert_mode_counts_matrix_results_apart(matrix: str) -> None:
+    """Sparse ones too: an addition behind may be done before, and then the one that is open is the matrix."""
+    text = f"""
+    s_setreg_imm32_b32 hwreg(26, 0, 2), 2
+    {matrix}
+    v_add_nc_u32_e32 v40, v41, v42
+    s_wait_alu depctr_va_vdst({{}})
+    global_store_b32 v[44:45], v0, off
+    """
+    assert against(text.format(0), "gfx1250") == []
+    assert [f.instructions for f in against(text.format(1), "gfx1250")] == [(4, 1)]

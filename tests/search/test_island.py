@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Iterator
+
 import pytest
 from written_kernels import written
 
-from asmevo.program.edit import Delete, EditScript
+from asmevo.program.edit import Delete, EditScript, script_between
 from asmevo.program.kernel import Kernel
-from asmevo.proposers import BUILT_IN
-from asmevo.search import Budget, SearchOptions
+from asmevo.proposers import BUILT_IN, BuiltIn, Facts
+from asmevo.search import Budget, SearchOptions, island
 from asmevo.search.bench import Bench
 from asmevo.search.island import Island, dealt
 from asmevo.search.tried import Tried
@@ -95,3 +97,75 @@ def test_fixed_proposers_are_dealt_out_and_varied_ones_are_everywhere() -> None:
         holders = sum(each in part for part in parts)
         assert holders == (3 if each.varied else 1)
     assert dealt(every, 0, 1) == every
+
+
+class _Stub:
+    """Proposes what a generator function yields."""
+
+    name = "stub"
+
+    def __init__(self, scripts: Callable[[Facts], Iterator[EditScript]]) -> None:
+        self.scripts = scripts
+
+    def propose(self, facts: Facts) -> Generator[EditScript, bool | None, None]:
+        """See Proposer.propose."""
+        yield from self.scripts(facts)
+
+
+def _put(
+    monkeypatch: pytest.MonkeyPatch, scripts: Callable[[Facts], Iterator[EditScript]], varied: bool = False
+) -> None:
+    stub = BuiltIn("stub", "", lambda policy: _Stub(scripts), varied=varied)
+    monkeypatch.setattr(island, "built_in_named", lambda names: (stub,))
+
+
+def _thinks_for_ever(facts: Facts) -> Iterator[EditScript]:
+    while not facts.out_of_time():
+        pass
+    yield from ()
+
+
+def _repeats_itself(facts: Facts) -> Iterator[EditScript]:
+    while True:
+        yield script_between(facts.kernel, facts.kernel.blocks, "the same")
+
+
+def _repeats_what_is_refused(facts: Facts) -> Iterator[EditScript]:
+    end = facts.kernel.instructions[-1]
+    while True:
+        yield EditScript(base=facts.kernel.hash, kernel=facts.kernel.name, edits=(Delete(id=end.id, text=end.text),))
+
+
+@pytest.mark.parametrize("varied", [False, True])
+@pytest.mark.parametrize("scripts", [_thinks_for_ever, _repeats_itself, _repeats_what_is_refused])
+def test_a_proposer_with_nothing_new_does_not_keep_a_search_from_ending(
+    kernel: Kernel, scripts: Callable[[Facts], Iterator[EditScript]], varied: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a budget that it would never use up, as it tries nothing, or the same thing."""
+    asked = 0
+
+    def counted(facts: Facts) -> Iterator[EditScript]:
+        nonlocal asked
+        asked += 1
+        return scripts(facts)
+
+    _put(monkeypatch, counted, varied)
+    tried: list[Tried] = []
+    assert Island(_bench(kernel, tried)).run(Budget(candidates=10_000)) is False
+    assert asked == 3
+    assert len(tried) <= 1
+
+
+def test_one_that_is_cut_short_still_has_gains_counted(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It finds one gain in each run and then thinks for ever: it is asked again until there is none left."""
+
+    def one_at_a_time(facts: Facts) -> Iterator[EditScript]:
+        if _waits(facts.kernel):
+            yield _without(facts.kernel, 0)
+        yield from _thinks_for_ever(facts)
+
+    _put(monkeypatch, one_at_a_time)
+    tried: list[Tried] = []
+    bench = _bench(kernel, tried)
+    assert Island(bench).run(Budget(candidates=10_000)) is False
+    assert _waits(bench.best.kernel) == 0

@@ -145,7 +145,7 @@ def _step(state: _State, instruction: Instruction, target: Target) -> None:
 def _pipe(decoded: Decoded) -> str:
     if "trans" in decoded.flags:
         return "transcendental"
-    return "matrix" if decoded.flags & {"wmma", "mai"} else "plain"
+    return "matrix" if decoded.info.is_matrix else "plain"
 
 
 def _issue(state: _State, lane: tuple[str, str], opened: int) -> None:

@@ -156,16 +156,15 @@ def _half_address(kernel: Kernel, flow: ControlFlow, read: _Read) -> Finding:
     )
 
 
-_MATRIX = frozenset({"mai", "wmma"})
 _SCRATCH_INPUTS = frozenset({"user_sgpr_private_segment_buffer", "user_sgpr_flat_scratch_init"})
 _SCRATCH_SUMS = frozenset({"s_add_u32", "s_add_i32", "s_add_co_u32"})
 
 
 def _undefined_finding(kernel: Kernel, flow: ControlFlow, read: _Read, fresh: int) -> Finding:
     names = register_names(fresh)
-    flags = read.instruction.flags
+    info = read.instruction.decoded.info
     is_part = fresh != read.registers.mask
-    harmless = (is_part and "valu" in flags and not flags & _MATRIX) or _sets_up_no_scratch(kernel, read)
+    harmless = (is_part and "valu" in info.flags and not info.is_matrix) or _sets_up_no_scratch(kernel, read)
     part = f" as part of {read.registers}" if is_part else ""
     return Finding(
         "resources/undefined",

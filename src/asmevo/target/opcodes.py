@@ -21,6 +21,7 @@ SCHEMA = "asmevo.opcodes/1"
 FAMILIES = ("gfx8", "gfx9", "gfx90a", "gfx940", "gfx10", "gfx11", "gfx12", "gfx1250")
 LANE_MASK = 1
 """The width of an operand that holds one bit a lane: 32 or 64 bits, after the wave size."""
+_MATRIX = frozenset({"mai", "wmma", "swmmac"})
 
 
 class OpcodeInfo(Struct, frozen=True):
@@ -47,6 +48,11 @@ class OpcodeInfo(Struct, frozen=True):
     flags: frozenset[str]
     widths: tuple[int, ...]
     """Bits of each printed operand. 0: no register, or not fixed by the mnemonic; LANE_MASK: as the wave."""
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether it multiplies matrices, sparse ones included: all of the lanes together."""
+        return not _MATRIX.isdisjoint(self.flags)
 
 
 @cache

@@ -56,7 +56,7 @@ def vector_class(decoded: Decoded, target: Target) -> tuple[str, Port, str]:
     """Latency class, port and the unit's name of a vector instruction."""
     flags, mnemonic = decoded.flags, decoded.mnemonic
     latency = target.latency
-    if flags & {"mai", "wmma", "swmmac"} and target.matrix_row(mnemonic) is not None:
+    if decoded.info.is_matrix and target.matrix_row(mnemonic) is not None:
         return "matrix", Port.MATRIX, "matrix"
     if "trans" in flags and "fp64" in flags:
         return "trans64", (Port.VALU if "f64_to_stamp" in target.timing else Port.TRANS), "trans"
