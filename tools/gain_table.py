@@ -5,8 +5,9 @@
 
 One row is one launch of `tests/data/launches` on one target. The search runs at level standard with the launch's
 manifest, so the offer has run on the emulator beside the original: the manifest's data, fuzzed data, asynchronous
-memory. Then it is written into the file, and the file that came out runs against the original under more
-asynchronous seeds. A row with a difference stays in the table and says so.
+memory. Of Triton's kernels it is told that all waves are whole: their launcher starts no other workgroup than the one
+that they were compiled for, of a whole number of waves. Then the offer is written into the file, and the file that came
+out runs against the original under more asynchronous seeds. A row with a difference stays in the table and says so.
 
 Rows are appended to the first file of `--keep` as they are made. What is in one of its files, made by the same state of
 the sources, is not made again; so a sweep can be stopped, continued and shared: `--share 2/3` takes every third launch
@@ -43,6 +44,7 @@ from emulated_launches import all_pairs, launch, program_of  # noqa: E402
 from asmevo.emulator import Trial, Witness, make_buffers  # noqa: E402
 from asmevo.program import read_program, write_program  # noqa: E402
 from asmevo.program.edit import apply_script  # noqa: E402
+from asmevo.program.kernel import Kernel  # noqa: E402
 from asmevo.proposers import BUILT_IN  # noqa: E402
 from asmevo.proposers.asking import what_happened  # noqa: E402
 from asmevo.search import Budget, Ledger, OptimizationRun, SearchOptions, optimize  # noqa: E402
@@ -60,7 +62,8 @@ HEAD = """# What the search gains
 
 Written by `tools/gain_table.py`; do not edit. {rows} rows, each with a budget of {budget}, one process. A row
 is one launch of a kernel as the compiler made it (Triton or clang, see tests/data/compiled_programs.README.md),
-optimised at level standard.
+optimised at level standard; of Triton's kernels the search was told that all waves are whole, as its launcher starts
+no others (`--whole-waves`).
 Gains are predictions of the cycle model, not measurements: the geometric mean over a lone wave and as many waves as
 occupancy allows (at most 4), memory answering from L2. `cold` and `at once` are what the same offer gains if memory
 answers from nowhere nearer than DRAM, or at once, `8 waves` with so many on the SIMD (`-` where fewer fit).
@@ -242,7 +245,7 @@ def make_row(name: str, target: str, proposers: str, budget: Budget) -> Row:
     """Searches, applies, and runs what came out."""
     program, manifest = program_of(name, target), launch(name)
     kernel = program.kernel(manifest.symbol)
-    options = SearchOptions(budget=budget, launch=manifest, offers=2)
+    options = SearchOptions(budget=budget, launch=manifest, offers=2, whole_waves=launcher_keeps_waves_whole(kernel))
     if proposers != ALL:
         options = replace(options, built_in=tuple(proposers.split(",")))
     with tempfile.TemporaryDirectory() as root:
@@ -264,6 +267,12 @@ def make_row(name: str, target: str, proposers: str, budget: Budget) -> Row:
         crowded=best.gain_crowded,
         step=_step(run),
     )
+
+
+def launcher_keeps_waves_whole(kernel: Kernel) -> bool:
+    """Whether it is one of Triton's, told by its note (whole workgroups, no language): a user of those may say so."""
+    metadata = kernel.metadata or {}
+    return metadata.get(".uniform_work_group_size") == 1 and ".language" not in metadata
 
 
 @functools.lru_cache(maxsize=1)

@@ -219,6 +219,24 @@ def test_matrix_loops_get_faster_than_orders_alone_make_them() -> None:
     assert verdict.accepted, verdict.reason
 
 
+def test_sources_of_matrix_instructions_are_free_where_all_waves_are_whole() -> None:
+    """And only there: what relies on it is refused of the same kernel without that promise."""
+    program, manifest = program_of("matmul_f16", "gfx90a"), launch("matmul_f16")
+    kernel = program.kernel(manifest.symbol)
+    whole = replace(kernel, whole_waves=True)
+    timing = TimingGate(kernel)
+    bound, free = (
+        Candidate.make(each, next(Renamer().propose(Facts(each, cost=lambda version: timing.predict(version).cost))))
+        for each in (kernel, whole)
+    )
+    assert timing.predict(free.kernel).cost < timing.predict(bound.kernel).cost - 0.05
+    assert Pipeline(whole).judge(free).accepted
+    refusal = Pipeline(kernel).judge(Candidate.make(kernel, free.script)).verdicts[-1]
+    assert (refusal.gate, refusal.accepted) == ("equivalence", False)
+    verdict = EmulationGate(program, kernel, manifest).judge(free)
+    assert verdict.accepted, verdict.reason
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("target", ["gfx1100", "gfx1201", "gfx90a", "gfx942"])
 def test_every_renaming_of_every_program_passes_all_gates(target: str) -> None:

@@ -12,8 +12,11 @@ from collections import Counter
 
 import pytest
 from code_mutations import mutant_of, windows
+from msgspec.structs import replace
 from written_kernels import compiled_kernels
 
+from asmevo.program.instruction import Instruction
+from asmevo.program.instruction_text import encode_text
 from asmevo.prover import Outcome, ProofLimits, prove_kernels
 from asmevo.prover.replay import Replay
 
@@ -22,11 +25,19 @@ STATES = 40
 SECONDS = 5.0
 
 
-def judged(count: int, length: int, seed: int) -> Counter[Outcome]:
-    """Outcomes of so many mutants of windows of `length` instructions; every proof is checked by running."""
+def judged(count: int, length: int, seed: int, *, full: bool = False) -> Counter[Outcome]:
+    """Outcomes of so many mutants of windows of `length` instructions; every proof is checked by running.
+
+    `full`: EXEC has all lanes at first.
+    """
     chance = random.Random(seed)
     outcomes: Counter[Outcome] = Counter()
     for window in windows(compiled_kernels(), length, chance):
+        if full:
+            (block,) = window.blocks
+            width = window.wave_size
+            ones = encode_text("s_mov_b32 exec_lo, -1" if width == 32 else "s_mov_b64 exec, -1", window.context)
+            window = window.with_blocks((replace(block, instructions=(Instruction(-1, ones), *block.instructions)),))
         mutant = mutant_of(window, chance)
         if mutant is None:
             continue
@@ -47,8 +58,15 @@ def test_nothing_that_differs_is_called_proved() -> None:
     assert outcomes[Outcome.PROVED] > 0
 
 
+def test_nothing_that_differs_is_called_proved_where_exec_is_full() -> None:
+    outcomes = judged(count=40, length=8, seed=2, full=True)
+    assert outcomes[Outcome.REFUTED] > 0.8 * outcomes.total()
+    assert outcomes[Outcome.PROVED] > 0
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("length", [3, 12, 40])
-def test_nothing_that_differs_is_called_proved_in_many_mutants(length: int) -> None:
-    outcomes = judged(count=2500, length=length, seed=length)
+@pytest.mark.parametrize("full", [False, True])
+def test_nothing_that_differs_is_called_proved_in_many_mutants(length: int, full: bool) -> None:
+    outcomes = judged(count=2500, length=length, seed=length, full=full)
     assert outcomes[Outcome.REFUTED] > 0.8 * outcomes.total()

@@ -22,6 +22,7 @@ an instruction, the state before it follows from what it does, last effect first
     reads vector register r           cur gains r
       across lanes                    cur and oth gain r
     reads scalar register s           cur gains s
+    EXEC had all lanes before         oth is empty (`full_exec`): there are no lanes outside
 
 Why it is sound: take a lane and a register read there later, before being overwritten there. If the lane is
 in E' behind the instruction, r is in cur', else in oth' (induction along the path to the read). Before the
@@ -48,13 +49,14 @@ from __future__ import annotations
 import re
 from collections import deque
 from enum import Enum
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from asmevo.analysis.control_flow import ControlFlow, Exit
 from asmevo.analysis.dependence import renumbered_places
+from asmevo.analysis.full_exec import FullExec
 from asmevo.program.instruction import Decoded
 from asmevo.program.kernel import Block, Kernel
 from asmevo.program.registers import EXEC_MASK, UNIT_COUNT, VECTOR_MASK, RegisterSpan
@@ -97,13 +99,14 @@ _EVERYTHING = LiveState(ALL, VECTOR_MASK)
 
 
 class _Transfer(Struct, frozen=True):
-    """What one encoding does to a state. `keep` and `keep_others` are what survives its writes."""
+    """What one encoding does to a state. `keep` and `keep_others` are what survives its writes; `full`: EXEC is."""
 
     keep: int
     keep_others: int
     reads: int
     reads_others: int
     exec_change: ExecChange
+    full: bool = False
 
 
 _IGNORE_EXEC = re.compile(r"v_(s?mfma|smfmac|wmma|swmmac)")
@@ -146,7 +149,10 @@ class Liveness:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self._flow = ControlFlow(kernel)
-        self._transfers = [_block_transfers(block, kernel.wave_size) for block in kernel.blocks]
+        self._full = FullExec(kernel)
+        self._transfers = [
+            _block_transfers(block, kernel.wave_size, self._full.places(block.index)) for block in kernel.blocks
+        ]
         self._into = self._solve()
 
     def state_in(self, block: int) -> LiveState:
@@ -158,7 +164,7 @@ class Liveness:
         state = self._borders[block]
         for successor in self._flow.successors[block]:
             state = state | self._into[successor]
-        return state
+        return LiveState(state.current) if self._full_behind[block] else state
 
     def live_in(self, block: int) -> int:
         """Registers live in any lane in front of a block."""
@@ -181,6 +187,11 @@ class Liveness:
             states.append(state)
         states.reverse()
         return states
+
+    @cached_property
+    def _full_behind(self) -> list[bool]:
+        """Whether EXEC has all lanes behind each block."""
+        return [bool(self._full.places(each.index) >> len(each.instructions) & 1) for each in self.kernel.blocks]
 
     @cached_property
     def _borders(self) -> list[LiveState]:
@@ -223,10 +234,12 @@ def _before(transfer: _Transfer, current: int, others: int) -> tuple[int, int]:
             current |= others
         if change is not ExecChange.NARROWS:
             others = either
-    return current & transfer.keep | transfer.reads, others & transfer.keep_others | transfer.reads_others
+    others = 0 if transfer.full else others & transfer.keep_others | transfer.reads_others
+    return current & transfer.keep | transfer.reads, others
 
 
-def _block_transfers(block: Block, wave_size: int) -> list[_Transfer]:
+def _block_transfers(block: Block, wave_size: int, full: int) -> list[_Transfer]:
+    """`full`: the places in front of which EXEC has all lanes, as bits."""
     transfers = [_transfer(instruction.decoded, wave_size) for instruction in block.instructions]
     for place in renumbered_places(block.instructions):
         decoded = block.instructions[place].decoded
@@ -237,7 +250,14 @@ def _block_transfers(block: Block, wave_size: int) -> list[_Transfer]:
     if any(transfer.exec_change is ExecChange.ANY for transfer in transfers):
         for place, change in _changes_by_saved_exec(block, wave_size).items():
             transfers[place] = replace(transfers[place], exec_change=change)
+    if full:
+        transfers = [_under_full_exec(each) if full >> place & 1 else each for place, each in enumerate(transfers)]
     return transfers
+
+
+@lru_cache(maxsize=1 << 14)
+def _under_full_exec(transfer: _Transfer) -> _Transfer:
+    return replace(transfer, full=True)
 
 
 def _changes_by_saved_exec(block: Block, wave_size: int) -> dict[int, ExecChange]:

@@ -27,6 +27,9 @@ Gpu = Annotated[str | None, typer.Option("--gpu", help="The target, where the fi
 Constraints = Annotated[
     list[Path] | None, typer.Option("--constraints", help="A constraint set over the built-in one (repeatable).")
 ]
+WholeWaves = Annotated[
+    bool, typer.Option("--whole-waves", help="Your word that no launch has a wave with lanes missing.")
+]
 Rocm = Annotated[str | None, typer.Option("--rocm", help="The ROCm release whose built-in constraints hold.")]
 DebugConstraint = Annotated[
     bool, typer.Option("--debug-constraint", help="Print the failing edge, its condition and the state it saw.")

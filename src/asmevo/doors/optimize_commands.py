@@ -17,6 +17,7 @@ from asmevo.doors.application import (
     KernelGlob,
     Output,
     Rocm,
+    WholeWaves,
     app,
     print_json,
 )
@@ -63,6 +64,7 @@ def optimize(
     launch: Annotated[Path | None, typer.Option(help="A launch manifest: offers also run on the emulator.")] = None,
     ledger: Annotated[Path, typer.Option(help="Where runs are recorded.")] = Path(".asmevo"),
     constraints: Constraints = None,
+    whole_waves: WholeWaves = False,
     proposer_command: ProposerCommands = None,
     proposer: ProposerNames = None,
     llm_url: LlmUrl = None,
@@ -113,6 +115,7 @@ def optimize(
             windows=windows,
             built_in=built_in_of(proposers),
             floating_point=policy,
+            whole_waves=whole_waves,
             workers=workers,
             executor=executor,
         )

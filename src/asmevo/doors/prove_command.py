@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from asmevo.doors.application import Gpu, Json, KernelGlob, app, print_json
+from asmevo.doors.application import Gpu, Json, KernelGlob, WholeWaves, app, print_json
 from asmevo.doors.exits import DEFINITE_NO, GOOD, UNDECIDED, sentences
 
 _POLICIES = "exact, nan (NaN payloads are free), contract (a*b+c may fuse) or reassoc (sums may be regrouped)"
@@ -25,6 +25,7 @@ def prove(
     launch: Annotated[
         Path | None, typer.Option("--launch", help="A launch manifest (JSON) that may refute what stays undecided.")
     ] = None,
+    whole_waves: WholeWaves = False,
     gpu: Gpu = None,
     as_json: Json = False,
 ) -> None:
@@ -42,7 +43,7 @@ def prove(
     with sentences():
         first, second = open_program(before, gpu=gpu), open_program(after, gpu=gpu)
         manifest = read_manifest(launch) if launch is not None else None
-        proofs = prove_programs(first, second, kernel, policy, limits, manifest)
+        proofs = prove_programs(first, second, kernel, policy, limits, manifest, whole_waves)
     if as_json:
         print_json({"kernels": [{"kernel": each.kernel, **each.result.to_dict()} for each in proofs]})
     else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -206,6 +207,15 @@ class LaunchManifest(_Model):
             raise ManifestError(self.name, f"the grid {grid} has {needed} workgroups, not {self.groups}")
         lds = own.lds_dynamic if own.lds_dynamic is not None else self.lds_dynamic
         return Geometry(workgroup=workgroup, grid=grid, lds_dynamic=lds if lds is not None else self.local_bytes)
+
+    def refuse_partial_waves(self, target: str, wave_size: int) -> None:
+        """Raises ManifestError if some wave lacks lanes, though it was said that none does; else like `geometry`."""
+        launched = self.geometry(target)
+        assert launched.workgroup is not None
+        assert launched.grid is not None
+        cut = any(items % size for items, size in zip(launched.grid, launched.workgroup, strict=True))
+        if cut or prod(launched.workgroup) % wave_size:
+            raise ManifestError(self.name, "--whole-waves says that no wave lacks lanes, some of this launch do")
 
 
 def _full_grid(groups: Triple, workgroup: Triple) -> Triple:

@@ -41,6 +41,7 @@ class EquivalenceGate:
             "blocks": list(result.blocks),
             "floating_point": str(result.policy),
             "method": result.method or None,
+            "whole_waves": self._prover.before.whole_waves,
             "solver_questions": result.questions,
         }
         return Verdict(self.name, _KIND[result.outcome], result.reason, result.instructions, evidence)

@@ -7,8 +7,9 @@ moves instructions and never has to touch a branch; addresses exist again only w
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
+from math import prod
 from typing import Any
 
 from msgspec import Struct
@@ -47,7 +48,8 @@ class Kernel(Struct, frozen=True, eq=False, dict=True):
     a relocatable object the offset in its section), `size` the bytes of code there. `metadata` is the kernel's
     map in the code object's metadata note, as it stands there. `xnack` is whether the code object is for
     wavefronts whose memory accesses may be replayed (XNACK) or that are sure not to be; None if it is for
-    both, or says nothing.
+    both, or says nothing. `whole_waves` is whether all lanes of all waves are on where a launch starts, for every
+    launch: since the metadata rules out any other (`metadata_asks_for_whole_waves`), or because the user says so.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Kernel(Struct, frozen=True, eq=False, dict=True):
     descriptor: KernelDescriptor | None = None
     metadata: dict[str, Any] | None = None
     xnack: bool | None = None
+    whole_waves: bool = False
 
     @property
     def context(self) -> DecodingContext:
@@ -125,3 +128,15 @@ class Kernel(Struct, frozen=True, eq=False, dict=True):
     def code_size(self) -> int:
         """Bytes of code."""
         return sum(code_bytes(block.instructions) for block in self.blocks)
+
+
+def metadata_asks_for_whole_waves(metadata: Mapping[str, Any], wave_size: int) -> bool:
+    """Whether a launch that a kernel's note allows has nothing but whole waves.
+
+    The note has to ask for one workgroup size, a multiple of the wave, and for whole workgroups (AMDGPUUsage, "Code
+    Object Metadata": `.reqd_workgroup_size` is what a dispatch's size must be, `.uniform_work_group_size` 1 that its
+    global size must be a multiple of it). A largest size rules out nothing, as any smaller one may be launched.
+    """
+    required = metadata.get(".reqd_workgroup_size") or (0, 0, 0)
+    items = prod(map(int, required))
+    return bool(items) and items % wave_size == 0 and metadata.get(".uniform_work_group_size") == 1

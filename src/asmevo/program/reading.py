@@ -17,7 +17,7 @@ from asmevo.program.codeobject import CodeObject, Section, Symbol
 from asmevo.program.decode import DecodingContext, decode_code
 from asmevo.program.errors import UnreadableProgramError
 from asmevo.program.instruction import Decoded, Instruction, Reference
-from asmevo.program.kernel import Block, Kernel
+from asmevo.program.kernel import Block, Kernel, metadata_asks_for_whole_waves
 from asmevo.program.registers import RegisterFile
 from asmevo.target import Target, load_target
 
@@ -98,6 +98,7 @@ def _read_kernel(
     placed = _decode(image, section, symbol.value, end, context)
     labels = _Labels(placed, number, image)
     instructions = _link_references(image, section, placed, labels)
+    metadata = image.kernel_metadata.get(symbol.name)
     return Kernel(
         name=symbol.name,
         target=target,
@@ -106,8 +107,9 @@ def _read_kernel(
         address=symbol.value,
         size=end - symbol.value,
         descriptor=descriptor,
-        metadata=image.kernel_metadata.get(symbol.name),
+        metadata=metadata,
         xnack=image.target_id.feature("xnack"),
+        whole_waves=metadata_asks_for_whole_waves(metadata or {}, wave_size),
     )
 
 

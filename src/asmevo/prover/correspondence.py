@@ -27,6 +27,7 @@ from collections import deque
 from msgspec import Struct, field
 
 from asmevo.analysis.control_flow import ControlFlow, Exit
+from asmevo.analysis.full_exec import FullExec
 from asmevo.analysis.liveness import Liveness
 from asmevo.program.kernel import Kernel
 from asmevo.program.registers import EXEC_MASK, MODE_MASK, NAMED_SPANS, VECTOR_MASK, units_of
@@ -53,6 +54,7 @@ class Correspondence:
         self.kernels = (before, after)
         self.flow = ControlFlow(before)
         self.liveness = (Liveness(before), Liveness(after))
+        self.full = (FullExec(before), FullExec(after))
         self.values = Values()
         self.points = [_Point() for _ in before.blocks]
         self._touched = [_touched(kernel) for kernel in self.kernels]
@@ -92,7 +94,7 @@ class Correspondence:
             for (where, unit), name in point.classes.items():
                 if where == side:
                     start[unit] = symbols.setdefault(name, self.values.number(("class", name), 0))
-            outcome = run_block(kernel.blocks[block].instructions, self.values, start)
+            outcome = run_block(kernel.blocks[block].instructions, self.values, start, self.full[side].places(block))
             if outcome.unknown is not None or outcome.epoch is not None:
                 return False
             point.outcomes.append(outcome)

@@ -23,6 +23,7 @@ from enum import Enum
 
 from msgspec import Struct
 
+from asmevo.analysis.full_exec import FullExec
 from asmevo.analysis.liveness import Liveness
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Block, Kernel
@@ -62,6 +63,7 @@ class Prover:
     def __init__(self, parent: Kernel) -> None:
         self.parent = parent
         self._liveness = Liveness(parent)
+        self._full = FullExec(parent)
         self._runs: dict[int, tuple[Values, Outcome]] = {}
         linked = {i.reference.getpc for i in parent.instructions if i.reference is not None}
         self._loose_getpcs = tuple(i for i in parent.instructions if i.mnemonic in PC_READS and i.id not in linked)
@@ -78,8 +80,9 @@ class Prover:
         refusal = self.layout(candidate) if changed else None
         if refusal is not None:
             return refusal
+        full = FullExec(candidate)
         for index in changed:
-            difference = self._compare(index, candidate.blocks[index])
+            difference = self._compare(index, candidate.blocks[index], full.places(index))
             if difference is not None:
                 may_be_named_otherwise = len(changed) > 1 or difference.only_registers
                 return (self._renamed(candidate, changed) if may_be_named_otherwise else None) or difference
@@ -115,10 +118,10 @@ class Prover:
                 return Proof(Answer.DIFFERENT, words, () if before is None else (before,))
         return None
 
-    def _compare(self, index: int, new: Block) -> Proof | None:
+    def _compare(self, index: int, new: Block, full: int) -> Proof | None:
         old = self.parent.blocks[index]
         values, before = self._run(index)
-        after = run_block(new.instructions, values)
+        after = run_block(new.instructions, values, full=full)
         for outcome in (before, after):
             if outcome.unknown is not None:
                 words = f"`{outcome.unknown}` (#{outcome.unknown.id}) has no known meaning"
@@ -135,7 +138,8 @@ class Prover:
         run = self._runs.get(index)
         if run is None or len(run[0]) > _VALUES_KEPT:
             values = Values()
-            run = self._runs[index] = (values, run_block(self.parent.blocks[index].instructions, values))
+            instructions = self.parent.blocks[index].instructions
+            run = self._runs[index] = (values, run_block(instructions, values, full=self._full.places(index)))
         return run
 
     def _live_at_exit(self, block: Block) -> int:

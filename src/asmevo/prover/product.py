@@ -27,7 +27,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from asmevo.analysis.memory import GLOBAL, SCALAR, SPACES
+from asmevo.analysis.memory import SPACES
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Kernel
 from asmevo.program.registers import EXEC_MASK, MODE_MASK, VECTOR_MASK, register_names
@@ -38,10 +38,10 @@ from asmevo.prover.relation import Arrival, Cut, Item, Relations
 from asmevo.prover.rounds import Planner, Stretch
 from asmevo.prover.sampling import sample
 from asmevo.prover.solver import Budget, Equality, SolverLimits
+from asmevo.prover.starting import Starting
 from asmevo.prover.state import NotLiftedError, State
 from asmevo.prover.terms import Term, Terms
 from asmevo.prover.version import Decision, Leaving, Pace, UndecidedError, Version, entries
-from asmevo.prover.work_items import work_item_bits
 
 _MOST_ROUNDS = 40  # times that one cut is run; relations settle after three or four
 _MOST_RESTARTS = 3
@@ -78,7 +78,7 @@ class Product:
         self.budget = Budget(limits)
         self.equality = Equality(self.build, self.budget)
         self.relations = Relations(self.build)
-        self.known_bits = work_item_bits(before, after)
+        self.starting = Starting(self.build, before, after)
         self.versions = (Version(before, self.build, policy), Version(after, self.build, policy))
         self.cuts: dict[tuple[int, int], Cut] = {}
         self.waiting: deque[Cut] = deque()
@@ -160,7 +160,7 @@ class Product:
         live = self.versions[0].liveness.state_in(index).within(mentioned)
         cut = Cut(index, (index, index), (live, live))
         for item in cut.items():
-            cut.relation[item] = self.entry_symbol(item[1])
+            cut.relation[item] = self.starting.in_block(index, item[1])
         cut.memory = {space: self.build.terms.symbol(("memory", space), 0, False) for space in SPACES}
         states = [self._start(cut, side) for side in (0, 1)]
         stretches = []
@@ -203,27 +203,11 @@ class Product:
 
     # --- cuts -----------------------------------------------------------------------------------------------
 
-    def _initial_memory(self) -> dict[str, Term]:
-        memory = {space: self.build.terms.symbol(("initial", space), 0, False) for space in SPACES}
-        memory[SCALAR] = memory[GLOBAL]  # as long as nothing is stored, both show the same bytes
-        return memory
-
-    def entry_symbol(self, unit: int) -> Term:
-        """What a register holds at the start, in both versions."""
-        return self.build.terms.symbol(("entry", unit), 32, bool(VECTOR_MASK >> unit & 1))
-
-    def _launched(self, unit: int) -> Term:
-        """What a register holds where a launch enters."""
-        bits = self.known_bits.get(unit)
-        if bits is None:
-            return self.entry_symbol(unit)
-        return self.build.extended(self.build.terms.symbol(("entry", unit), bits, True), 32)
-
     def _enter(self) -> None:
-        memory = self._initial_memory()
+        memory = self.starting.memory()
         for number, blocks in enumerate(entries(self.before, self.after)):
             cut = self._cut(blocks)
-            values = {item: self._launched(item[1]) for item in cut.items()}
+            values = {item: self.starting.launched(item[1]) for item in cut.items()}
             self._arrive(cut, (-1 - number, 0), Arrival(values, memory))
 
     def _cut(self, blocks: tuple[int, int]) -> Cut:

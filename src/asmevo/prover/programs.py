@@ -40,12 +40,13 @@ def prove_programs(
     policy: FloatPolicy = FloatPolicy.EXACT,
     limits: ProofLimits | None = None,
     launch: LaunchManifest | None = None,
+    whole_waves: bool = False,
 ) -> list[NamedProof]:
     """Compares the kernels whose names match `pattern` (a glob), all kernels and functions without one.
 
     Two files that hold one piece of code each are compared whatever its name is. `launch` may refute what was left
-    undecided of its kernel. Raises KernelNotFoundError for a pattern that nothing matches, and LaunchError and
-    ManifestError about the launch.
+    undecided of its kernel. `whole_waves` says that no launch has a wave with lanes missing. Raises
+    KernelNotFoundError for a pattern that nothing matches, and LaunchError and ManifestError about the launch.
     """
     chosen = before.kernels if pattern is None else before.select(pattern)
     alone = len(before.kernels) == len(after.kernels) == 1
@@ -53,6 +54,7 @@ def prove_programs(
     data = data_difference(before.image, after.image)
     proofs = []
     for kernel in chosen:
+        kernel = replace(kernel, whole_waves=kernel.whole_waves or whole_waves)
         other = after.kernels[0] if alone else others.get(kernel.name)
         if other is None:
             result = ProofResult(Outcome.UNDECIDED, f"{after.file} has nothing of that name", policy)
@@ -63,6 +65,8 @@ def prove_programs(
         wanted = launch is not None and launch.symbol == kernel.name and policy is FloatPolicy.EXACT
         if wanted and other is not None and result.outcome is Outcome.UNDECIDED:
             assert launch is not None
+            if whole_waves:
+                launch.refuse_partial_waves(kernel.target.name, kernel.wave_size)
             result = settled_by_launch(result, (before, kernel), (after, other), launch)
         proofs.append(NamedProof(kernel.name, result))
     return proofs

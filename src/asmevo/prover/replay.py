@@ -1,9 +1,10 @@
 """Refutation by running: both versions on one state, on the emulator's own functions, until what is seen differs.
 
-A state is what a launch or a caller may hand over: for a kernel, work-item ids, EXEC of a full or a partly filled
-wave and MODE as the descriptor says, any values in all other registers, any memory (`boundless`); for a fragment or
-function, any values at all. One wave runs. What is compared is what the theorem speaks of: the bytes of global
-memory at the end and, where control leaves for code that is not seen, LDS, scratch and all registers.
+A state is what a launch or a caller may hand over: for a kernel, work-item ids, EXEC of a full or (unless all waves
+are whole) a partly filled wave and MODE as the descriptor says, any values in all other registers, any memory
+(`boundless`); for a fragment or function, any values at all. One wave runs. What is compared is what the theorem
+speaks of: the bytes of global memory at the end and, where control leaves for code that is not seen, LDS, scratch and
+all registers.
 
 States come from the solver's models (registers and memory of the lane that it found) and from a seeded draw. A run
 that does not end within its limit, or meets an instruction that the emulator cannot run, says nothing. Nothing here
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct, field
 
+from asmevo.analysis.full_exec import FullExec
 from asmevo.emulator.arguments import Apertures
 from asmevo.emulator.launch import initial_mode
 from asmevo.emulator.memory import lds_arena, scratch_arena
@@ -215,7 +217,8 @@ class Replay:
         reach = _memory(start, lanes)
         wave = Wave(0, lanes, vectors, scalars, reach, 0)
         scalars[SCC] &= 1
-        self._set_exec(wave, _exec_mask(random, lanes, self.kernel.is_entry))
+        mask = _exec_mask(random, lanes, self.kernel.is_entry)
+        self._set_exec(wave, (1 << lanes) - 1 if FullExec(self.kernel).launched else mask)
         descriptor = self.kernel.descriptor
         if descriptor is not None:
             scalars[MODE] = initial_mode(descriptor, self.kernel.target.family.value)

@@ -14,7 +14,7 @@ register has two values: `enabled`, what is in the lanes of the EXEC under which
 by lane under the very same EXEC value sees only `enabled`; that is what lets a register be renamed although
 its old contents differ. So does one under an EXEC that was narrowed since, as all its lanes were written.
 Instructions that look across lanes, and any under another EXEC, see `whole`.
-What ignores EXEC (matrix instructions) writes all lanes.
+What ignores EXEC (matrix instructions) writes all lanes, and so does what stands where EXEC has all lanes.
 
 Memory is one value a space. A store, atomic, barrier or message makes a new state from the old one, the
 encoding and its inputs, so two runs have the same final state only if they made the same effects in the
@@ -235,11 +235,12 @@ class Outcome(Struct):
 
 
 def run_block(
-    instructions: Sequence[Instruction], values: Values, start: Mapping[int, int] | None = None
+    instructions: Sequence[Instruction], values: Values, start: Mapping[int, int] | None = None, full: int = 0
 ) -> Outcome:
     """Runs a block on the initial symbols. Stops at an instruction without a meaning and names it.
 
-    `start` are values that units have then; all others have their own number.
+    `start` are values that units have then; all others have their own number. `full` are the places in front of which
+    EXEC has all lanes, as bits (`analysis.full_exec`, of the very version that is run).
     """
     outcome = Outcome(registers=dict(start or {}))
     renumbered = renumbered_places(instructions)
@@ -253,18 +254,18 @@ def run_block(
             outcome.unknown = instruction
             return outcome
         if "vopd" in instruction.decoded.info.flags:
-            _run_halves(_half_steps(instruction.decoded), values, outcome)
+            _run_halves(_half_steps(instruction.decoded), values, outcome, full >> place & 1)
         else:
-            _run_step(instruction, step, values, outcome)
+            _run_step(instruction, step, values, outcome, full >> place & 1)
     return outcome
 
 
-def _run_halves(steps: tuple[Step, Step], values: Values, outcome: Outcome) -> None:
+def _run_halves(steps: tuple[Step, Step], values: Values, outcome: Outcome, full: int) -> None:
     mask = (outcome.register(_EXEC_LO), outcome.register(_EXEC_HI))
     seen = [_inputs(step, mask, values, outcome) for step in steps]
     for step, inputs in zip(steps, seen, strict=True):
         first = values.number((step.shape, *inputs), len(step.outputs))
-        _write_results(step, _results(step, first, inputs), mask, values, outcome)
+        _write_results(step, _results(step, first, inputs), None if full else mask, values, outcome)
 
 
 def _begin_epoch(instruction: Instruction, values: Values, outcome: Outcome) -> None:
@@ -276,7 +277,7 @@ def _begin_epoch(instruction: Instruction, values: Values, outcome: Outcome) -> 
     outcome.enabled.clear()
 
 
-def _run_step(instruction: Instruction, step: Step, values: Values, outcome: Outcome) -> None:
+def _run_step(instruction: Instruction, step: Step, values: Values, outcome: Outcome, full: int) -> None:
     memory, number = outcome.memory, values.number
     mask = (outcome.register(_EXEC_LO), outcome.register(_EXEC_HI))
     shape = _shape(instruction, step)
@@ -289,7 +290,7 @@ def _run_step(instruction: Instruction, step: Step, values: Values, outcome: Out
     elif step.reads_spaces:
         key += tuple([memory[space] for space in step.reads_spaces])
     first = number(key, len(step.outputs))
-    _write_results(step, _results(step, first, inputs), mask, values, outcome)
+    _write_results(step, _results(step, first, inputs), None if full else mask, values, outcome)
     if step.narrows:
         values.narrow((outcome.register(_EXEC_LO), outcome.register(_EXEC_HI)), mask)
     if step.effect.ordered or step.writes_spaces:
@@ -308,10 +309,11 @@ def _results(step: Step, first: int, inputs: list[int]) -> Sequence[int]:
 
 
 def _write_results(
-    step: Step, results: Sequence[int], mask: tuple[int, int], values: Values, outcome: Outcome
+    step: Step, results: Sequence[int], mask: tuple[int, int] | None, values: Values, outcome: Outcome
 ) -> None:
+    """`mask` is the EXEC that keeps lanes from being written, None where it has all."""
     for unit, value in zip(step.outputs, results, strict=False):
-        if unit in step.vector_outputs and step.merges:
+        if mask is not None and unit in step.vector_outputs and step.merges:
             outcome.enabled[unit] = (mask, value)
             value = values.merged(mask, value, outcome.register(unit))
         else:

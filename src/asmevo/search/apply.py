@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.gates import Level, Pipeline
 from asmevo.program import open_program, write_program
@@ -34,6 +35,7 @@ def apply_patch(patch: Patch, file: Path, number: int, gpu: str | None = None) -
     if not 1 <= number <= len(patch.candidates):
         raise PatchError(str(file), f"the patch has {len(patch.candidates)} candidates, there is no number {number}")
     kernel = program.kernel(patch.kernel)
+    kernel = replace(kernel, whole_waves=kernel.whole_waves or patch.whole_waves)
     candidate = Candidate.make(kernel, patch.candidates[number - 1].script)
     judgement = Pipeline(kernel, Level.STANDARD, policy=FloatPolicy.named(patch.floating_point)).judge(candidate)
     verdicts = [verdict.to_dict() for verdict in judgement.verdicts]

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.analysis.occupancy import occupancy
 from asmevo.checks.constraints import constraints_for
@@ -60,6 +61,7 @@ class Bench:
         report: Report = lambda tried: None,
         exchange: Exchange = lambda proposer, body: None,
     ) -> None:
+        kernel = replace(kernel, whole_waves=kernel.whole_waves or options.whole_waves)
         self.kernel = kernel
         self.options = options
         self.pipeline = Pipeline(kernel, options.level, options.constraints, options.floating_point)

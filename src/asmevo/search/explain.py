@@ -31,8 +31,8 @@ def explain(parent: Kernel, candidate: Kernel, prediction: Prediction) -> str:
     return "; ".join(parts)
 
 
-def relies_on(basis: Basis, memory: str, policy: FloatPolicy) -> str:
-    """What the predicted gain rests on, and what floating-point results rest on where they may differ."""
+def relies_on(basis: Basis, memory: str, policy: FloatPolicy, whole_waves: bool) -> str:
+    """What the predicted gain rests on, and what equal results rest on beside the proof."""
     facts = ", ".join(f"{share:.0%} {_words(known)}" for known, share in basis.known.items() if share >= 0.005)
     whole = sum(share for _, share in basis.saved)
     falls = [
@@ -48,6 +48,8 @@ def relies_on(basis: Basis, memory: str, policy: FloatPolicy) -> str:
     parts += [f"with {waves} waves a SIMD the gain is {100 * gain:.1f} %" for waves, gain in basis.crowded.items()]
     if policy is not FloatPolicy.EXACT:
         parts.append(f"floating-point policy `{policy}`: results are equal only as far as it says")
+    if whole_waves:
+        parts.append("your word that all waves of all launches are whole: with lanes missing, results may differ")
     return "; ".join(parts)
 
 

@@ -132,7 +132,7 @@ def _offer(
         rank=rank,
         script=candidate.script,
         why=explain(candidate.parent, candidate.kernel, prediction),
-        relies_on=relies_on(basis, lone.memory, bench.options.floating_point),
+        relies_on=relies_on(basis, lone.memory, bench.options.floating_point, bench.options.whole_waves),
         after=measure(candidate.kernel, prediction.estimates),
         predicted_gain=prediction.gain,
         gain_known={known: round(share, 4) for known, share in basis.known.items()},

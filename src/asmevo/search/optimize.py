@@ -54,8 +54,11 @@ def optimize(
     """Searches for faster versions of one kernel of a program and records everything in the ledger.
 
     The same seed tries the same candidates in the same order when the budget is counted in candidates; with
-    a budget of seconds the order depends on what pays for its time on this machine. Raises ExecutorError.
+    a budget of seconds the order depends on what pays for its time on this machine. Raises ExecutorError, and
+    ManifestError for a launch without whole waves where the options say that there is none.
     """
+    if options.whole_waves and options.launch is not None:
+        options.launch.refuse_partial_waves(kernel.target.name, kernel.wave_size)
     with ledger.open_run(_request(program, kernel, options), program.data) as run:
         board = Board(run)
         search = _Search(program, Bench(kernel, options, board.note, run.record_exchange), board, tell)
@@ -84,6 +87,7 @@ def _request(program: Program, kernel: Kernel, options: SearchOptions) -> dict[s
         "budget": str(options.budget),
         "memory": options.memory,
         "floating_point": str(options.floating_point),
+        "whole_waves": options.whole_waves,
         "version": version("asm-evo-skill"),
         "llvm": toolchain().version,
         "python": platform.python_version(),
@@ -225,6 +229,7 @@ class _Search(Struct):
             seed=self.options.seed,
             level=self.options.level.value,
             floating_point=_POLICY_NAMES[self.options.floating_point],
+            whole_waves=self.options.whole_waves,
             before=measure(parent, timing.parent),
             candidates=make_offers(self.bench, self.board, self.program),
             launch=launch.name if launch is not None else None,

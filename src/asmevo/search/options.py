@@ -26,7 +26,8 @@ class SearchOptions(Struct, frozen=True):
     With a `launch` every offer has also run on the emulator beside the original. `constraints` are those of the
     constraints gate; by default the target's built-in ones. `proposers` are the user's own, asked first, once;
     `built_in` names those that share the rest of the budget. With `windows` nothing outside of their blocks may
-    change. `floating_point` is what counts as equal. `workers` processes search beside each other, on the machines
+    change. `floating_point` is what counts as equal. `whole_waves` is the user's word that no launch has a
+    wave with lanes missing (see `analysis.full_exec`). `workers` processes search beside each other, on the machines
     that `executor` reaches: this one (`processes`), or a Ray cluster (`ray`). At most `offers` versions are offered.
     """
 
@@ -40,6 +41,7 @@ class SearchOptions(Struct, frozen=True):
     windows: tuple[Window, ...] = ()
     built_in: tuple[str, ...] = tuple(BUILT_IN)
     floating_point: FloatPolicy = FloatPolicy.EXACT
+    whole_waves: bool = False
     workers: int = 1
     executor: str = "processes"
     offers: int = 3

@@ -84,7 +84,8 @@ class PatchCandidate(_Model):
 
 class Patch(_Model):
     """The document. `before` are the measures of the kernel as it came; `launch` the smallest launch that runs it,
-    `floating_point` the policy under which the candidates are equal to it."""
+    `floating_point` the policy under which the candidates are equal to it, `whole_waves` the user's word that no
+    launch has a wave with lanes missing."""
 
     schema_: Literal["asmevo.patch/1"] = Field(alias="schema")
     tool_version: str
@@ -96,6 +97,7 @@ class Patch(_Model):
     seed: int
     level: str
     floating_point: FloatingPoint = "exact"
+    whole_waves: bool = False
     before: Measures
     candidates: tuple[PatchCandidate, ...]
     estimate_note: str
