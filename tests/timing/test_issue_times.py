@@ -133,6 +133,13 @@ def test_vector_instructions_that_exec_passes_over_leave_as_immediates(kernel_of
     assert [later - time for time, later in pairwise(times[:4])] == [3, 1, 1]
 
 
+def test_the_place_of_a_matrix_operation_that_need_not_wait(kernel_of: Build) -> None:
+    """gfx1201 custom_handwritten: issued at 4138 and 4139 behind an empty queue, places free at 4162 and 4178."""
+    text = "\n".join(["v_mov_b32 v250, 0", *(wmma(number) for number in range(10))])
+    (times,) = issues(kernel_of, "gfx1201", text)
+    assert times[9:11] == [times[1] + 24, times[1] + 24 + 16]
+
+
 def test_a_branch_waits_for_the_execution_of_its_condition(kernel_of: Build) -> None:
     """gfx1201 custom_handwritten: s_cmp issued at 131 executes at 137, not 136, and s_cbranch issues at 142, not 141.
 

@@ -117,17 +117,19 @@ def test_a_trace_without_its_code_object_is_named(tmp_path: Path) -> None:
 
 
 def first_in_line(path: Path, waves: tuple[Replayed, ...]) -> list[set[int]]:
-    """By hand, for each wave its issues in a line of 128 bytes in which no wave had issued."""
+    """By hand, for each wave its issues in 128 bytes in which no wave had issued when it issued the one before."""
     entry = json.loads(gzip.decompress(path.read_bytes()).splitlines()[0])["entry_pc"]
     found: list[set[int]] = [set() for _ in waves]
     issues = [(issue, n, place) for n, wave in enumerate(waves) for place, issue in enumerate(wave.wave.issues)]
-    seen = set()
+    seen: dict[int, int] = {}
     for issue, n, place in sorted(issues, key=lambda each: each[0].cycle):
         start = entry + issue.offset
         end = start + len(waves[n].steps[place].profile.decoded.code) - 1
-        if {start // 128, end // 128} - seen:
-            seen |= {start // 128, end // 128}
-            found[n].add(place)
+        before = waves[n].wave.issues[max(place - 1, 0)].cycle
+        for line in (start // 128, end // 128):
+            if line not in seen or seen[line] > before:
+                found[n].add(place)
+            seen.setdefault(line, issue.cycle)
     return found
 
 

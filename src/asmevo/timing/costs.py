@@ -112,7 +112,6 @@ class Profile(Struct, frozen=True, eq=False):
     issue_busy: Cause = _ISSUE
     gathered: Operands | None = None
     vector_writes: Results = ()
-    address: int = 0
     to_execute: int = 0
     writes_scalar: bool = False
     reads_vector: bool = False

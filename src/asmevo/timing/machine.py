@@ -30,7 +30,6 @@ from asmevo.timing.costs import SCALAR_RESULTS, Cause, Cost, Profile, Queue, Ret
 from asmevo.timing.instruction_class import Port, class_of_event, is_immediate, scalar_class, vector_class
 from asmevo.timing.operands import (
     accumulator,
-    address,
     beside_first,
     dependence,
     first_mask,
@@ -149,7 +148,6 @@ class Machine:
             writes_scalar=writes_scalar(profile.decoded, SCALAR_RESULTS),
             gathered=facts.operands(source_positions(profile.decoded)) if facts is not None else None,
             vector_writes=facts.results(units_of(profile.decoded.writes & VECTOR_MASK)) if facts is not None else (),
-            address=address(profile.decoded) if profile.port is Port.VMEM else 0,
             reads_vector=bool(profile.decoded.reads & VECTOR_MASK),
             moves_nothing=profile.port is Port.VMEM and moves_nothing(profile.decoded),
             in_memory=profile.port in _MEMORY_PORTS,

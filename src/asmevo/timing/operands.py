@@ -1,4 +1,4 @@
-"""What the timing model reads off an instruction's encoding and operands: widths, positions, addresses."""
+"""What the timing model reads off an instruction's encoding and operands: widths and positions."""
 
 from __future__ import annotations
 
@@ -91,18 +91,6 @@ def source_positions(decoded: Decoded) -> tuple[tuple[int, int], ...]:
             for unit in units_of(mask):
                 found.setdefault(unit, place)
     return tuple((place, unit) for unit, place in found.items())
-
-
-def address(decoded: Decoded) -> int:
-    """The vector registers of the address: the first ones read, behind the data in buffer instructions."""
-    read = [
-        operand.registers.mask & VECTOR_MASK
-        for operand in decoded.operands
-        if operand.read and operand.registers is not None
-    ]
-    read = [mask for mask in read if mask]
-    behind_data = "may_store" in decoded.flags and "buffer" in decoded.mnemonic
-    return read[-1 if behind_data else 0] if read else 0
 
 
 def named_dwords(mnemonic: str) -> int:

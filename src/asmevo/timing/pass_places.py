@@ -5,11 +5,12 @@ follow each other a cycle apart, and the first few need a place each until the l
 than it keeps. The last place of the queue is not for them. A pass that finds no place waits for the next to be freed,
 those behind it with it. Meanwhile no other instruction of several passes and no matrix operation can issue (they share
 this way), while one-pass instructions still take places; one that comes between the passes has to be settled too before
-the way is free. The wave that issued the instruction can follow with another a cycle later than other waves if more
-than one of its passes waited.
+the way is free (if no pass waits, the second one that comes). The wave that issued the instruction can follow with
+another a cycle later than other waves if more than one of its passes waited.
 
-Worked out issue by issue from the 8 waves of custom_handwritten on gfx1201 (object 09f1026f7e, where it gives all but 4
-of 4,980 issues to the cycle from the issues before them; tested on its two other objects). Time is in cycles.
+Worked out from the 8 waves of custom_handwritten on gfx1201: told all issues and executions before, the model gives
+the vector issues of object 09f1026f7e to the cycle but one, and those of 77e2606e29, which took no part in it, but
+a few. Time is in cycles.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ class PassPlaces:
     none), `open_until` the cycle before which one-pass instructions come between the passes.
     """
 
-    __slots__ = ("_depth", "_entry", "_places", "_settled", "holder", "holder_free", "open_until")
+    __slots__ = ("_depth", "_entry", "_places", "_settled", "_spare", "holder", "holder_free", "open_until")
 
     def __init__(self, depth: int, places: int, entry: int) -> None:
         self._depth, self._places, self._entry = depth, places, entry
-        self.holder = -1
+        self.holder, self._spare = -1, False
         self.holder_free = self.open_until = self._settled = _LONG_AGO
 
     def issue(self, time: int, passes: int, wave: int, queue: Sequence[tuple[int, Cause | None, int]]) -> int:
@@ -48,17 +49,21 @@ class PassPlaces:
             return free
         first, last = queue[-depth][0], queue[places - depth - 1][0]
         if first > time + self._entry:
-            free = max(queue[passes - depth - 2][0], first + places - 1)
+            free = queue[passes - depth - 2][0]
             self.holder, self.holder_free = wave, free + 1
             return free
-        if last >= time + self._entry + places:
+        self._spare = last < time + self._entry + places
+        if not self._spare:
             free = last + passes - places
             if places > 2 and queue[places - depth - 2][0] > time + places:
                 self.holder, self.holder_free = wave, free + 1
         self._settled = queue[places - depth][0]
-        self.open_until = max(time + places, last - 1)
+        self.open_until = max(free, last - 1)
         return free
 
     def pass_by(self) -> int:
         """A one-pass instruction comes between the passes; returns from when on another of several may issue."""
+        if self._spare:
+            self._spare = False
+            return _LONG_AGO
         return self._settled

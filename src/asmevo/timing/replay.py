@@ -114,20 +114,22 @@ def replay(trace: Trace, kernel: Kernel) -> tuple[Replayed, ...]:
 
 
 def _fetched(code: _Code, trace: Trace, numbers: Sequence[int]) -> dict[int, set[int]]:
-    """For each of the waves of one SIMD its issues that were the first in a line of the instruction cache."""
+    """For each of the waves of one SIMD its issues in a line of the instruction cache that was not there before: the
+    first of all, and those of waves that were waiting for the line as well.
+    """
     found: dict[int, set[int]] = {number: set() for number in numbers}
     line = code.kernel.target.timing.get("instruction_line")
     if line is None:
         return found
     size = int(line.value)
     issues = ((issue, number, place) for number in numbers for place, issue in enumerate(trace.waves[number].issues))
-    seen: set[int] = set()
+    arrived: dict[int, int] = {}
     for issue, number, place in sorted(issues, key=lambda each: each[0].cycle):
         start = trace.entry + issue.offset
-        lines = {start // size, (start + code.size(start - code.kernel.address) - 1) // size}
-        if not lines <= seen:
-            found[number].add(place)
-            seen |= lines
+        before = trace.waves[number].issues[place - 1].cycle if place else issue.cycle
+        for each in {start // size, (start + code.size(start - code.kernel.address) - 1) // size}:
+            if arrived.setdefault(each, issue.cycle) > before:
+                found[number].add(place)
     return found
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from asmevo.program.instruction import Instruction
 from asmevo.timing.costs import LANE_MASKS, SCALAR_RESULTS, Cause, Cost, Profile, Queue, Return, Stream
-from asmevo.timing.instruction_class import BRANCH, IMMEDIATE, MATRIX, SALU, TRANS, VALU, VMEM
+from asmevo.timing.instruction_class import BRANCH, IMMEDIATE, MATRIX, SALU, TRANS, VALU
 from asmevo.timing.machine import Machine
 from asmevo.timing.orders import Link, waits_for_results
 from asmevo.timing.register_file import Operands, Results
@@ -148,7 +148,8 @@ class Rules:
         self._scalar_to_valu = cost("valu_sgpr_to_valu", "dependency valu")
         self._scalar_to_branch = cost("salu_result_to_branch", "dependency salu")
         self._silent = cost("silent_after_branch", "branch")
-        self._address = cost("vmem_address_after_valu", "vmem address")
+        matrix_pipe = cost("matrix_operand_pipe", "")
+        self._matrix_pipe = matrix_pipe.cycles if matrix_pipe is not None else 0
         self._first_vector = cost("first_valu_of_wave", "first valu")
         after_trans = cost("matrix_after_trans", "") if machine.two_clocks else None
         self._after_trans = after_trans.cycles if after_trans is not None else 0
@@ -257,11 +258,12 @@ class Rules:
         file, scalar = machine.register_file, profile.stream is Stream.SALU
         double = profile.kind in DOUBLE
         to_stamp = busy - 1 if profile.port in (VALU, MATRIX) else 0
+        pipe = self._matrix_pipe if profile.port is MATRIX else queue.pipe if queue is not None else 0
         return _Way(
             passes=busy if profile.port in (VALU, MATRIX) and not double else 1,
             longer=busy - 1 if scalar else 0,
             reads=len(profile.scalar_pairs) if machine.scalar_sources_underway else 0,
-            to_pipe=machine.interval if queue is None or scalar else max(0, profile.to_execute - queue.pipe),
+            to_pipe=machine.interval if queue is None or scalar else max(0, profile.to_execute - pipe),
             to_gather=queue.to_execute - file.read_to_execute if file is not None and queue is not None else 0,
             to_stamp=self._double_stamp.cycles if double and self._double_stamp is not None else to_stamp,
         )
@@ -286,8 +288,6 @@ class Rules:
             forwarded = consumer.same_accumulator == producer.destination and consumer.same_accumulator
             if forwarded and consumer.same_accumulator >> unit & 1:
                 return Cost(producer.occupancy.cycles, producer.result.cause)
-        if consumer.port is VMEM and consumer.address >> unit & 1 and self._address is not None:
-            return Cost(self._address.cycles + producer.occupancy.cycles - 1, self._address.cause)
         if producer.kind in ("valu", "valu64") and consumer.vector:
             masks = LANE_MASKS >> unit & 1
             scalar = self._lane_mask if masks else self._scalar_to_valu if SCALAR_RESULTS >> unit & 1 else None
