@@ -114,6 +114,7 @@ class Profile(Struct, frozen=True, eq=False):
     vector_writes: Results = ()
     to_execute: int = 0
     writes_scalar: bool = False
+    writes_exec: bool = False
     reads_vector: bool = False
     moves_nothing: bool = False
     in_memory: bool = False

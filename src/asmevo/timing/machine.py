@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from asmevo.analysis.events import counter_events, wait_values
 from asmevo.program.instruction import Decoded
-from asmevo.program.registers import VECTOR_MASK, units_of
+from asmevo.program.registers import EXEC_MASK, VECTOR_MASK, units_of
 from asmevo.target import Target
 from asmevo.target.facts import Fact
 from asmevo.target.model import Number
@@ -146,6 +146,7 @@ class Machine:
             issue_busy=Cause(f"issue port {profile.port.name.lower()}", self.issue.cause.known),
             to_execute=self._to_execute(profile, queue) if queue is not None else 0,
             writes_scalar=writes_scalar(profile.decoded, SCALAR_RESULTS),
+            writes_exec=bool(profile.decoded.writes & EXEC_MASK),
             gathered=facts.operands(source_positions(profile.decoded)) if facts is not None else None,
             vector_writes=facts.results(units_of(profile.decoded.writes & VECTOR_MASK)) if facts is not None else (),
             reads_vector=bool(profile.decoded.reads & VECTOR_MASK),

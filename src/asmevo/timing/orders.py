@@ -24,6 +24,25 @@ def waits_for_results(profile: Profile) -> bool:
     return profile.port is SALU and profile.decoded.mnemonic.startswith(_HWREG)
 
 
+class _Underway:
+    """Results of one kind that are not counted yet; there may be no more than a few."""
+
+    def __init__(self, most: Cost | None, counted: Cost | None) -> None:
+        self._most = most.cycles if most is not None and counted is not None else 0
+        self._cause = most.cause if most is not None else None
+        self._counted = counted.cycles if counted is not None else 0
+        self._results: list[Link] = []
+
+    def before_another(self) -> Iterator[Link]:
+        """What has to be counted before one more may start."""
+        if self._most and len(self._results) >= self._most:
+            yield self._results[-self._most]
+
+    def add(self, slot: int, profile: Profile) -> None:
+        if self._cause is not None:
+            self._results.append((slot, self._counted + profile.occupancy.cycles - 1, self._cause))
+
+
 class Order:
     """Orders between an instruction and earlier ones of other units that have not executed yet.
 
@@ -47,9 +66,9 @@ class Order:
         self._scalar_before_write = cost("salu_before_valu_scalar_write", "valu scalar result after salu")
         self._vector_read = cost("valu_reads_sgpr", "valu reads source")
         self._scalar_write = cost("valu_sgpr_to_salu_issue", "salu after valu scalar result")
-        self._most_results = cost("valu_scalar_results_underway", "valu scalar results under way")
-        self._result_counted = cost("valu_scalar_result_counted", "")
-        self._results_underway: list[Link] = []
+        counted = cost("valu_scalar_result_counted", "")
+        self._scalar_results = _Underway(cost("valu_scalar_results_underway", "valu scalar results under way"), counted)
+        self._exec_results = _Underway(cost("valu_exec_results_underway", "valu exec results under way"), counted)
         self.scalar_writer: Link | None = None
         """What scalar instructions issue behind: the latest vector instruction with a scalar result."""
         self._vector: int | None = None
@@ -65,7 +84,8 @@ class Order:
     def links(self, profile: Profile) -> Iterator[Link] | tuple[()]:
         """What has to have executed before an instruction of this profile issues."""
         if profile.vector:
-            return self._before_vector(profile) if self._memory_readers or profile.writes_scalar else ()
+            waits = self._memory_readers or profile.writes_scalar or profile.writes_exec
+            return self._before_vector(profile) if waits else ()
         if profile.port is SALU:
             return self._before_scalar(profile)
         return self._before_other(profile)
@@ -97,19 +117,20 @@ class Order:
         if profile.writes_scalar and self._scalar is not None and self._scalar_before_write is not None:
             cycles, cause = self._scalar_before_write
             yield (self._scalar, cycles + self._scalar_busy - 1, cause)
-
-        most = self._most_results.cycles if self._most_results is not None else 0
-        if profile.writes_scalar and most and len(self._results_underway) >= most:
-            yield self._results_underway[-most]
+        if profile.writes_scalar:
+            yield from self._scalar_results.before_another()
+        if profile.writes_exec:
+            yield from self._exec_results.before_another()
 
     def pass_by(self, slot: int, profile: Profile) -> None:
         if profile.vector:
             self._vector = slot
-            if profile.writes_scalar and self._most_results is not None and self._result_counted is not None:
-                cycles = self._result_counted.cycles + profile.occupancy.cycles - 1
-                self._results_underway.append((slot, cycles, self._most_results.cause))
-            if profile.writes_scalar and self._scalar_write is not None:
-                self.scalar_writer = (slot, *self._scalar_write)
+            if profile.writes_exec:
+                self._exec_results.add(slot, profile)
+            if profile.writes_scalar:
+                self._scalar_results.add(slot, profile)
+                if self._scalar_write is not None:
+                    self.scalar_writer = (slot, *self._scalar_write)
             for unit in profile.scalar_reads:
                 self._scalar_readers[unit] = slot
         elif profile.port is SALU:

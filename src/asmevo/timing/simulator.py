@@ -65,6 +65,8 @@ class Wave(Struct):
     pending: list[list[tuple[int, int, Cause]]]
     group_end: dict[tuple[int, str], int]
     next_cause: Cause | None = None
+    stopped: int = _LONG_AGO
+    stop_cause: Cause | None = None
     last_slot: int = -1
     line: int = -1
     last_issue: int = 0
@@ -204,6 +206,9 @@ class Simulator:
         Returns whether the wave itself goes on.
         """
         step, ready = wave.steps[wave.place], self._ready
+        if wave.stopped > wave.next and (not step.unlimited or step.waits):
+            wave.next, wave.next_cause = wave.stopped, wave.stop_cause
+            return True
         if step.held or step.entry or wave.given is not None:
             own = self._earliest(wave, step)
         else:
@@ -441,7 +446,7 @@ class Simulator:
             left = pipe.enter(time + step.to_pipe, start, step.passes)
         entries.append((left + queue.release, why, whom))
         if len(entries) >= queue.depth and entries[-queue.depth][0] > wave.next:
-            wave.next, wave.next_cause = entries[-queue.depth][0] + queue.resume, queue.cause
+            wave.stopped, wave.stop_cause = entries[-queue.depth][0] + queue.resume, queue.cause
         return start
 
     def _await(self, wave: Wave, step: Step, start: int) -> None:
