@@ -131,3 +131,46 @@ def test_what_reads_a_result_behind_double_precision(kernel_of: Build, gpu: str,
         1 v_cmp_class_f32_e32 vcc_lo, v0, v16
     """)
     assert gaps(kernel_of, gpu, _IDLE + code)[-len(wanted) :] == wanted
+
+
+def test_one_more_enters_the_pipe_when_a_result_waits_to_be_written(kernel_of: Build) -> None:
+    """gfx1201 ops_run0_3eb550f0: what overwrites a transcendental's result waits behind the operand pipe, so the
+    thirteenth behind it still issues at once, and the fourteenth three cycles after the second executes.
+    """
+    code, wanted = _passage("""
+        1 v_cos_f16_e32 v0, v16
+        4 v_cos_f16_e64 v0, v16
+        4 v_cos_f32_e32 v0, v16
+        4 v_cos_f32_e64 v0, v16
+        1 v_ctz_i32_b32_e32 v0, v16
+        1 v_ctz_i32_b32_e64 v0, v16
+        1 v_cubeid_f32 v0, v16, v32, v48
+        1 v_cubema_f32 v0, v16, v32, v48
+        1 v_cubesc_f32 v0, v16, v32, v48
+        1 v_cubetc_f32 v0, v16, v32, v48
+        1 v_cvt_f16_f32_e32 v0, v16
+        1 v_cvt_f16_f32_e64 v0, v16
+        1 v_cvt_f16_i16_e32 v0, v16
+        1 v_cvt_f16_i16_e64 v0, v16
+        1 v_cvt_f16_u16_e32 v0, v16
+        1 v_cvt_f16_u16_e64 v0, v16
+        1 v_cvt_f32_bf8_e32 v0, v16
+        5 v_cvt_f32_bf8_e64 v0, v16
+        1 v_cvt_f32_f16_e32 v0, v16
+    """)
+    assert gaps(kernel_of, "gfx1201", _IDLE + code)[-len(wanted) :] == wanted
+
+
+@pytest.mark.parametrize("gpu", ["gfx1100", "gfx1200", "gfx1201"])
+def test_the_fourth_v_cmpx_waits_for_the_first(kernel_of: Build, gpu: str) -> None:
+    """All three targets: it issues 9 after the first executes, which is 8 after its issue."""
+    code = "v_cmpx_class_f32 v0, v16\n" * 4
+    assert gaps(kernel_of, gpu, _IDLE + code)[-3:] == [1, 1, 15]
+
+
+@pytest.mark.parametrize("gpu", ["gfx1100", "gfx1201"])
+def test_what_goes_to_no_unit_passes_a_full_queue(kernel_of: Build, gpu: str) -> None:
+    """As in discover_ops, where skipped instructions come 3 after matrix operations that fill it."""
+    chain = "v_add_f32 v0, v0, v1\n" * 20
+    found = gaps(kernel_of, gpu, chain + "s_nop 0\nv_add_f32 v0, v0, v1\nv_add_f32 v0, v0, v1")
+    assert found[-4:] == [5, 3, 2, 5]

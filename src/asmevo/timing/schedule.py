@@ -161,6 +161,8 @@ class Linker:
                 place.sources[link] = None
         for link in self._successions.links(profile):
             place.behind[link] = None
+        for link in self._successions.holds(profile):
+            place.holds[link] = None
         for recent in place.delays:
             self._delay(place, recent)
         if order.scalar_writer is not None and profile.port is SALU:

@@ -424,6 +424,11 @@ class Simulator:
         for slot, cycles, reason in step.results:
             if started[slot] + cycles > start:
                 start, why, whom = started[slot] + cycles, reason, slot
+        free = start
+        for slot, cycles, reason in step.holds:
+            if started[slot] + cycles > start:
+                start, why, whom = started[slot] + cycles, reason, slot
+        held = start - free
         file = self._registers
         if file is not None and step.gathered is not None:
             gathered = file.gather(wave.number, step.gathered, step.vector_writes, time + step.to_gather, start)
@@ -443,7 +448,7 @@ class Simulator:
             left = pipe.enter(time + step.to_pipe, start + step.longer, 1)
             self._port_free[step.port] = max(self._port_free[step.port], self._scalar_reads.enter(time, step.reads))
         else:
-            left = pipe.enter(time + step.to_pipe, start, step.passes)
+            left = pipe.enter(time + step.to_pipe, start - held, step.passes)
         entries.append((left + queue.release, why, whom))
         if len(entries) >= queue.depth and entries[-queue.depth][0] > wave.next:
             wave.stopped, wave.stop_cause = entries[-queue.depth][0] + queue.resume, queue.cause

@@ -45,6 +45,7 @@ class Step(Struct, gc=False):
     `special`: it does more at issue than to take ports.
     `owner`: slot and cause for those that find its unit busy.
     `neighbour`: cycles that its unit then serves the neighbour SIMD, if waves run there.
+    `holds`: what it waits for behind the operand pipe.
     `after_trans`: cycles from the end of a transcendental to its execution.
     `unlimited`: any number of waves may issue it in a cycle.
     `held`: whether anything but the units can delay its issue. `entry`: cycles more behind an instruction
@@ -87,6 +88,7 @@ class Step(Struct, gc=False):
     extra: int
     extra_cause: Cause
     results: tuple[Link, ...]
+    holds: tuple[Link, ...]
     issued: tuple[Link, ...]
     sources: tuple[Link, ...]
     waits: tuple[tuple[int, int], ...]
@@ -113,6 +115,7 @@ class Place(Struct, gc=False):
     sources: dict[Link, None] = field(default_factory=dict)
     issued: dict[Link, None] = field(default_factory=dict)
     behind: dict[Link, None] = field(default_factory=dict)
+    holds: dict[Link, None] = field(default_factory=dict)
     first_vector: bool = False
     pair_kept: bool = False
     before_silent: bool = False
@@ -182,6 +185,7 @@ class Rules:
             gap=gap,
             gap_cause=gap_cause,
             results=results,
+            holds=tuple(place.holds),
             issued=issued,
             sources=sources,
         )
@@ -229,6 +233,7 @@ class Rules:
             extra=profile.extra.cycles if profile.extra is not None else 0,
             extra_cause=profile.extra.cause if profile.extra is not None else self._issue,
             results=(),
+            holds=(),
             issued=(),
             sources=(),
             waits=profile.waits,

@@ -4,6 +4,8 @@ Units of two-clock targets are pipelines of unequal length that write back in or
 up other vector instructions for longer than the next of its kind, an instruction that overwrites the result of a
 transcendental writes after it, so one of a short pipeline executes later, and a scalar integer instruction waits for
 the scalar floating point unit.
+What waits for its turn to write has left the operand pipe, so one instruction more has room there (`holds`); the others
+wait in front of their unit (`links`).
 Found once, going along the path (see schedule). Links go from execution to execution.
 """
 
@@ -42,21 +44,29 @@ class Successions:
     def links(self, profile: Profile) -> Iterator[Link] | tuple[()]:
         """What has to have executed for some cycles before an instruction of this profile executes."""
         if profile.vector:
-            concerned = self._last_kind in DOUBLE or self._trans_results or profile.kind in DOUBLE
+            concerned = self._last_kind in DOUBLE or profile.kind in DOUBLE
             return self._behind_vector(profile) if concerned else ()
         if self._float is not None and profile.port is SALU and profile.kind != "sfpu":
             return _link(self._float, self._float_before_other)
         return ()
 
     def _behind_vector(self, profile: Profile) -> Iterator[Link]:
-        double, trans = profile.kind in DOUBLE, profile.port is TRANS
+        double = profile.kind in DOUBLE
         if self._last is not None:
             if self._last_kind in DOUBLE and not double:
-                costs = self._double_before_trans if trans else self._double_before_other
-                yield from _link(self._last, costs[self._last_kind])
+                yield from _link(self._last, self._double_before_trans[self._last_kind])
             elif self._last_is_trans and double:
                 yield from _link(self._last, self._trans_before_double)
-        if not trans and self._trans_results and self._trans_before_overwrite is not None:
+
+    def holds(self, profile: Profile) -> Iterator[Link] | tuple[()]:
+        """What has to have executed for some cycles before an instruction that has left the operand pipe goes on."""
+        concerned = self._last_kind in DOUBLE or self._trans_results
+        return self._held(profile) if concerned and profile.vector and profile.port is not TRANS else ()
+
+    def _held(self, profile: Profile) -> Iterator[Link]:
+        if self._last is not None and self._last_kind in DOUBLE and profile.kind not in DOUBLE:
+            yield from _link(self._last, self._double_before_other[self._last_kind])
+        if self._trans_results and self._trans_before_overwrite is not None:
             cycles, cause = self._trans_before_overwrite
             sooner = cycles - max(0, profile.result.cycles - self._shortest)
             for unit in profile.writes:
