@@ -20,13 +20,13 @@ from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 
 from asmevo.program.instruction import Instruction
+from asmevo.timing.costs import Profile
 from asmevo.timing.instruction_class import SALU
 from asmevo.timing.machine import Machine
 from asmevo.timing.orders import Drains, Link, Order
-from asmevo.timing.steps import SALU_HISTORY, TRANS_HISTORY, VALU_HISTORY, Place, Recent, Step, rules_of
+from asmevo.timing.steps import Place, Recent, Step, rules_of
 from asmevo.timing.successions import Successions
 
-_HISTORIES = {"VALU_DEP": VALU_HISTORY, "TRANS32_DEP": TRANS_HISTORY}
 _DELAY_REACH = 16
 """s_delay_alu names instructions fewer than so many behind it."""
 
@@ -74,7 +74,7 @@ class Linker:
             decoded = instruction.decoded
             profile = self._machine.skipped(decoded) if number in self._skipped else profile_of(decoded)
             if profile.delays is not None:
-                self._announce(profile.delays)
+                self._announce(profile)
             elif decoded.mnemonic != "s_delay_alu":
                 place = Place(len(places), instruction, profile, goes)
                 if self._pending:
@@ -100,14 +100,10 @@ class Linker:
             places[slot].before_silent = places[following].profile.silent
             places[slot].before_split = places[following].instruction.id in self._split
 
-    def _announce(self, delays: tuple[tuple[str, int], tuple[str, int], int]) -> None:
-        """Notes which of the next instructions wait; the second skip counts from the first consumer."""
-        first, second, skip = delays
-        for distance, (name, count) in ((0, first), (skip, second)):
-            if name in _HISTORIES:
-                self._pending.setdefault(distance, []).append(Recent(_HISTORIES[name], count))
-            elif name:
-                self._pending.setdefault(distance, []).append(Recent(SALU_HISTORY, -count))
+    def _announce(self, profile: Profile) -> None:
+        """Notes which of the next instructions wait."""
+        for distance, recent in self._rules.announced(profile):
+            self._pending.setdefault(distance, []).append(recent)
 
     def _next_delays(self) -> list[Recent]:
         """What was announced for the next place."""
@@ -201,9 +197,9 @@ class Linker:
             deque(self._order.links(place.profile), maxlen=0)  # what they waited for nobody waits for again
             self._remember(place)
         for instruction in instructions[-_DELAY_REACH:]:
-            delays = self._machine.profile(instruction.decoded).delays
-            if delays is not None:
-                self._announce(delays)
+            profile = self._machine.profile(instruction.decoded)
+            if profile.delays is not None:
+                self._announce(profile)
             elif self._pending and instruction.mnemonic != "s_delay_alu":
                 self._next_delays()
 

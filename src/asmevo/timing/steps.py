@@ -5,7 +5,7 @@ What a step has from its encoding alone is made once for each profile; the rest 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -35,6 +35,7 @@ FORWARDED = 3
 """A scalar result is forwarded to the instructions up to this far behind its producer, if they do not wait for it."""
 
 VALU_HISTORY, TRANS_HISTORY, SALU_HISTORY = range(3)
+_HISTORIES = {"VALU_DEP": VALU_HISTORY, "TRANS32_DEP": TRANS_HISTORY}
 
 
 class Step(Struct, gc=False):
@@ -144,6 +145,7 @@ class Rules:
         self._machine = machine
         self._forms: dict[Profile, Step] = {}
         self._histories: dict[Profile, tuple[int, int, Cause] | None] = {}
+        self._announced: dict[Profile, tuple[tuple[int, Recent], ...]] = {}
         cost = machine.cost
         assert machine.issue is not None
         self._issue = machine.issue.cause
@@ -300,6 +302,12 @@ class Rules:
                 return Cost(scalar.cycles + producer.occupancy.cycles - 1, scalar.cause)
         return producer.result
 
+    def announced(self, profile: Profile) -> tuple[tuple[int, Recent], ...]:
+        """Which of the next instructions (0: the next) have to wait for what after an s_delay_alu; memoised."""
+        if profile not in self._announced:
+            self._announced[profile] = tuple(_announced(profile))
+        return self._announced[profile]
+
     def history(self, profile: Profile) -> tuple[int, int, Cause] | None:
         """What s_delay_alu may wait for (history, cycles until it lets a dependent go, cause); memoised."""
         if profile not in self._histories:
@@ -320,6 +328,17 @@ class Rules:
         if profile.port is MATRIX:
             return VALU_HISTORY, profile.result.cycles, Cause("delay_alu matrix", profile.result.cause.known)
         return None
+
+
+def _announced(profile: Profile) -> Iterator[tuple[int, Recent]]:
+    """The second skip counts from the first consumer."""
+    assert profile.delays is not None
+    first, second, skip = profile.delays
+    for distance, (name, count) in ((0, first), (skip, second)):
+        if name in _HISTORIES:
+            yield distance, Recent(_HISTORIES[name], count)
+        elif name:
+            yield distance, Recent(SALU_HISTORY, -count)
 
 
 @lru_cache(maxsize=64)
