@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from compiled_programs import all_files
+from described_kernels import kernel_text
 from typer.testing import CliRunner, Result
 
 from asmevo.doors.cli import app
@@ -49,6 +50,16 @@ def test_proved(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "proved" in result.output
     assert "floating point: exact" in result.output
+
+
+def test_whole_waves_are_your_word(tmp_path: Path) -> None:
+    """What another lane reads of a register that was written under EXEC."""
+    code = "v_add_f32 {0}, v0, v1\nv_readlane_b32 s2, {0}, 63\nv_mov_b32 v2, s2\n"
+    code += "global_store_dword v[4:5], v2, off\ns_endpgm"
+    texts = [kernel_text(code.format(name), {"accum_offset": 8}, None) for name in ("v6", "v7")]
+    asked = prove(tmp_path, *texts, "--gpu", "gfx942", "--kernel", "k", "--timeout", "1")
+    promised = prove(tmp_path, *texts, "--gpu", "gfx942", "--kernel", "k", "--whole-waves")
+    assert (asked.exit_code, promised.exit_code) == (1, 0), asked.output + promised.output
 
 
 def test_refuted_shows_the_inputs(tmp_path: Path) -> None:
