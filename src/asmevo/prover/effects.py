@@ -38,6 +38,10 @@ from asmevo.prover.version import UndecidedError
 _PLACING = frozenset({"offset", "offset0", "offset1"})
 
 
+class MisalignedError(UndecidedError):
+    """An address could not be shown to be a multiple of what an access needs."""
+
+
 class MemoryComparison(Struct):
     """One comparison of what two stretches did since they started together."""
 
@@ -159,7 +163,7 @@ class MemoryComparison(Struct):
             if not any(self.equality.same(mine.address, theirs.address) is True for mine in likes):
                 where = theirs.instruction
                 words = f"the address of `{where}` (#{where.id}) is not certainly a multiple of {theirs.alignment}"
-                raise UndecidedError(words, where)
+                raise MisalignedError(words, where)
 
 
 def _compare_order_in(pairs: Sequence[tuple[Effect, Effect]]) -> None:

@@ -31,7 +31,7 @@ from asmevo.analysis.memory import SPACES
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Kernel
 from asmevo.program.registers import EXEC_MASK, MODE_MASK, VECTOR_MASK, register_names
-from asmevo.prover.effects import MemoryComparison
+from asmevo.prover.effects import MemoryComparison, MisalignedError
 from asmevo.prover.floating import FloatPolicy
 from asmevo.prover.normalise import Builder
 from asmevo.prover.relation import Arrival, Cut, Item, Relations
@@ -42,6 +42,7 @@ from asmevo.prover.starting import Starting
 from asmevo.prover.state import NotLiftedError, State
 from asmevo.prover.terms import Term, Terms
 from asmevo.prover.version import Decision, Leaving, Pace, UndecidedError, Version, entries
+from asmevo.prover.written_bits import WrittenBits
 
 _MOST_ROUNDS = 40  # times that one cut is run; relations settle after three or four
 _MOST_RESTARTS = 3
@@ -139,11 +140,15 @@ class Product:
 
         Every register that is live in front of a block (in the version before) holds the same in both versions
         there; it is shown that the same is true behind it. All other blocks are taken to be equal. A register that
-        neither version of the block mentions or touches is left alone by both, and is not looked at.
+        neither version of the block mentions or touches is left alone by both, and is not looked at. Where an address
+        must be aligned, what the version before always has in such a register (`written_bits`) may show that it is.
         """
         try:
             for index in indices:
-                self._compare_block(index)
+                try:
+                    self._compare_block(index)
+                except MisalignedError:
+                    self._compare_block(index, WrittenBits(self.before, self.versions[0].liveness))
         except UndecidedError as error:
             return self._result(str(error), error.instructions)
         except NotLiftedError as error:
@@ -152,15 +157,17 @@ class Product:
         words = f"block {listed}: equal values in every live register, equal memory effects in equal order"
         return ProductResult(True, words, cuts=len(indices), questions=self.budget.questions)
 
-    def _compare_block(self, index: int) -> None:
+    def _compare_block(self, index: int, known: WrittenBits | None = None) -> None:
         mentioned = EXEC_MASK | MODE_MASK
         for kernel in (self.before, self.after):
             for instruction in kernel.blocks[index].instructions:
                 mentioned |= instruction.reads | instruction.writes
         live = self.versions[0].liveness.state_in(index).within(mentioned)
         cut = Cut(index, (index, index), (live, live))
+        sure = live.current & ~live.others
         for item in cut.items():
-            cut.relation[item] = self.starting.in_block(index, item[1])
+            absent = known.zeros_at_entries(item[1]) if known is not None and sure >> item[1] & 1 else 0
+            cut.relation[item] = self.starting.in_block(index, item[1], absent)
         cut.memory = {space: self.build.terms.symbol(("memory", space), 0, False) for space in SPACES}
         states = [self._start(cut, side) for side in (0, 1)]
         stretches = []

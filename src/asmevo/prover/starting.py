@@ -13,7 +13,7 @@ from asmevo.program.registers import VECTOR_MASK
 from asmevo.prover.carries import WORD
 from asmevo.prover.normalise import Builder
 from asmevo.prover.numbers import ones
-from asmevo.prover.terms import Term
+from asmevo.prover.terms import AT_CUT, Term
 from asmevo.prover.work_items import work_item_bits
 
 
@@ -44,10 +44,13 @@ class Starting:
             return self.symbol(unit)
         return self.build.extended(self.build.terms.symbol(("entry", unit), bits, True), WORD)
 
-    def in_block(self, index: int, unit: int) -> Term:
-        """What a register holds in front of a block that both versions have."""
-        full = all(each.places(index) & each.lanes >> unit & 1 for each in self._full)
-        return self._all_lanes if full else self.symbol(unit)
+    def in_block(self, index: int, unit: int, absent: int = 0) -> Term:
+        """What a register holds in front of a block that both versions have; it has none of the `absent` bits."""
+        if all(each.places(index) & each.lanes >> unit & 1 for each in self._full):
+            return self._all_lanes
+        if not absent:
+            return self.symbol(unit)
+        return self.build.terms.symbol((AT_CUT, index, 0, unit, absent), WORD, bool(VECTOR_MASK >> unit & 1))
 
     @property
     def _all_lanes(self) -> Term:
