@@ -62,7 +62,7 @@ def test_a_broken_slice_is_one_sentence(tmp_path: Path) -> None:
 def test_a_raw_thread_trace_chooses_the_wait_of_the_loop(tmp_path: Path) -> None:
     """In the capture the waves spend most of the time at the first wait for the loop's loads."""
     traces = Path(__file__).parent.parent / "data" / "traces" / "gfx1100"
-    header, waves = lines_of(next(path for path in traces.glob("gemm_run0_b6d19367*")))
+    header, waves = lines_of(next(path for path in traces.glob("gemm_run0_b6d19367*.jsonl.gz")))
     raw, out = tmp_path / "capture.att", tmp_path / "k.slice"
     raw.write_bytes(thread_trace(waves, 3))
     result = runner.invoke(app, ["slice", str(traces / header["object"]), "-o", str(out), "--profile", str(raw)])

@@ -20,7 +20,7 @@ from asmevo.timing.traces import kernel_of, read_trace
 
 TRACES = Path(__file__).parent.parent / "data" / "traces" / "gfx1100"
 SMALL = next(TRACES.glob("plus*.jsonl.gz"))
-LARGE = next(TRACES.glob("gemm_run0_b6d19367*"))
+LARGE = next(TRACES.glob("gemm_run0_b6d19367*.jsonl.gz"))
 
 
 def event(blob: bytes) -> ProfileSQTTEvent:

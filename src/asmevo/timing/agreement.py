@@ -138,6 +138,14 @@ def wave_time_errors(waves: Iterable[Replayed]) -> Iterator[float]:
         yield abs(off) / wave.cycles if wave.cycles else 0.0
 
 
+def wave_time_floors(first: Sequence[Replayed], second: Sequence[Replayed]) -> Iterator[float]:
+    """As `wave_time_errors`, for a second capture of one code object instead of the model."""
+    for one, other in matched(first, second):
+        theirs = {gap.place: gap.traced for gap in other.gaps()}
+        off = sum(theirs[gap.place] - gap.traced for gap in one.gaps() if gap.place in theirs)
+        yield abs(off) / one.cycles if one.cycles else 0.0
+
+
 def misses(waves: Iterable[Replayed], most: int) -> tuple[Miss, ...]:
     """The gaps that are most often wrong."""
     found: Counter[tuple[str, str, int, int]] = Counter()

@@ -32,6 +32,7 @@ from asmevo.timing.agreement import (
     misses,
     summed,
     wave_time_errors,
+    wave_time_floors,
 )
 from asmevo.timing.interleaving import order_floor, order_share
 from asmevo.timing.ranking import BlockTime, Schedule
@@ -68,6 +69,7 @@ class Row(Struct, frozen=True):
     order: Share
     order_floor: Share
     wave_time_error: float
+    wave_time_floor: float | None
     mca_wave_time_error: float | None
     wave_cycles: tuple[float, float, float | None]
     blocks: tuple[BlockTime, ...]
@@ -164,6 +166,7 @@ def _row(captures: Sequence[_Capture]) -> Row:
         order=summed(order_share(capture.waves) for capture in captures),
         order_floor=floors.order,
         wave_time_error=sum(errors) / len(errors),
+        wave_time_floor=sum(floors.wave_times) / len(floors.wave_times) if floors.wave_times else None,
         mca_wave_time_error=sum(mca_errors) / len(mca_errors) if mca_errors else None,
         wave_cycles=_wave_cycles(captures),
         blocks=tuple(_block_times(captures)),
@@ -178,6 +181,7 @@ class _Floors(Struct):
     gaps: Mapping[str, Share] = field(default_factory=dict)
     executes: Executes = field(default_factory=Executes)
     order: Share = field(default_factory=Share)
+    wave_times: list[float] = field(default_factory=list)
 
     @classmethod
     def of(cls, captures: Sequence[_Capture]) -> _Floors:
@@ -188,6 +192,7 @@ class _Floors(Struct):
                 found.gaps = merged(found.gaps, floor_shares(one.waves, other.waves, unit))
                 found.executes += execute_floors(one.waves, other.waves, unit)
                 found.order += order_floor(one.waves, other.waves)
+                found.wave_times += wave_time_floors(one.waves, other.waves)
         return found
 
 
