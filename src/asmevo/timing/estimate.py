@@ -12,6 +12,7 @@ shares (the oldest goes first) the mean over them that keeps the SIMD's throughp
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct, to_builtins
@@ -29,6 +30,7 @@ from asmevo.timing.path import ASSUMED_TRIP_COUNT, Stretch, TripCounts, path_of,
 from asmevo.timing.scenarios import Memory, machine_for, scenario_name, silicon_note
 from asmevo.timing.schedule import schedule
 from asmevo.timing.simulator import Observe, Simulator
+from asmevo.timing.steps import Step
 
 MOST_ITERATIONS = 12
 WAVE_ITERATIONS = 32
@@ -146,12 +148,18 @@ def simulate(
     """The simulator after `waves` waves went through stretches of a kernel's path, one after the other."""
     most = patience * max(_FEWEST_ITERATIONS, min(MOST_ITERATIONS, WAVE_ITERATIONS // waves))
     limits = [min(trips_of(each.loop, trip_count), most) if each.loop is not None else 1 for each in stretches]
-    steps = schedule(machine, (code_of(kernel, each) for each in stretches), split=split_instructions(kernel))
+    steps = _steps(machine, kernel, tuple(stretches))
     plan = [(own, each.loop is not None, limit) for own, each, limit in zip(steps, stretches, limits, strict=True)]
     simulator = Simulator(machine, plan, waves, _waves_of_group(kernel), _spacing(kernel.target))
     simulator.observe = observe
     simulator.run()
     return simulator
+
+
+@lru_cache(maxsize=4)
+def _steps(machine: Machine, kernel: Kernel, stretches: tuple[Stretch, ...]) -> list[list[Step]]:
+    """The same for any number of waves; a version that is worth it is asked about with several."""
+    return schedule(machine, (code_of(kernel, each) for each in stretches), split=split_instructions(kernel))
 
 
 def stretch_cycles(stretch: Stretch, log: StretchLog, number: int, trip_count: TripCounts) -> float:
