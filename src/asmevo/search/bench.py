@@ -66,7 +66,7 @@ class Bench:
         self.options = options
         self.pipeline = Pipeline(kernel, options.level, options.constraints, options.floating_point)
         self.timing = TimingGate(kernel, options.memory)
-        self._waves = occupancy(kernel).waves
+        self._waves = self._best_waves = occupancy(kernel).waves
         self._cold_cycles = estimate(kernel, waves=1, memory="cold").cycles
         self.original = Kept(1.0, kernel, script_between(kernel, kernel.blocks, "the original"))
         self.best = self.original
@@ -85,7 +85,7 @@ class Bench:
         """What proposers and ranking minimise: see Prediction.cost.
 
         Several waves take several times as long to simulate as a lone one. They are only asked about where the lone
-        wave is not clearly slower than in the best version, or more waves fit; else its difference from that stands
+        wave is not clearly slower than in the best version, or more waves fit than of that; else its difference stands
         for all. What a lone wave loses with cold memory is added: a version that is only faster as long as all memory
         is near is not wanted.
         """
@@ -97,7 +97,7 @@ class Bench:
         lone = self.timing.estimate(kernel, 1)
         share = lone.cycles / self.timing.parent[0].cycles
         behind = share - self._best_lone
-        if behind > _CLEARLY_SLOWER and not self.lets_in_more_waves(kernel):
+        if behind > _CLEARLY_SLOWER and occupancy(kernel).waves <= self._best_waves:
             cost = self.best.cost + behind
         else:
             cold = estimate(kernel, waves=1, memory="cold").cycles / self._cold_cycles
@@ -178,6 +178,7 @@ class Bench:
         if kept.cost < self.best.cost:
             self.best = kept
             self._best_lone = self.timing.estimate(kept.kernel, 1).cycles / self.timing.parent[0].cycles
+            self._best_waves = occupancy(kept.kernel).waves
         if (self.roomier is None or kept.cost < self.roomier.cost) and self.lets_in_more_waves(kept.kernel):
             self.roomier = kept
         return kept
