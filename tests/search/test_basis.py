@@ -69,12 +69,12 @@ def test_nothing_saved_is_said_to_rest_on_nothing() -> None:
     assert basis.known == {}
     assert basis.elsewhere == {"cold": 0.0, "lds-only": 0.0}
     assert basis.crowded == {8: 0.0}
-    assert "what is saved is nothing" in relies_on(basis, "l2", FloatPolicy.EXACT)
+    assert "what is saved is nothing" in relies_on(basis, "l2", FloatPolicy.EXACT, whole_waves=False)
 
 
 def test_the_text_names_reasons_sources_and_other_memory() -> None:
     basis = _basis(f"{LOAD}\n{WAIT}\n{WORK}", f"{LOAD}\n{WORK}\n{WAIT}")
-    text = relies_on(basis, "l2", FloatPolicy.CONTRACT)
+    text = relies_on(basis, "l2", FloatPolicy.CONTRACT, whole_waves=False)
     assert "100% `wait vmcnt` (" in text
     assert "memory scenario `l2` (the gain is " in text
     assert "% with `cold`" in text
