@@ -6,19 +6,16 @@ becomes a trap; calls set up scratch that nobody uses. What is left are warnings
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
+from fresh_programs import fresh_kernels
 from machine_ir import needs_llvm
 
 from asmevo.checks import check_kernel
 from asmevo.checks.finding import Severity
-from asmevo.program.codeobject import CodeObject
-from asmevo.program.reading import read_kernels
 from asmevo.target import target_names
 
-SOURCE = Path(__file__).parent / "data" / "programs.cl"
 LEVELS = (("-O0",), ("-O1",), ("-O3",))
 WAVE64 = tuple((target, ("-O3", "-mwavefrontsize64")) for target in ("gfx1010", "gfx1030", "gfx1100", "gfx1201"))
 REVIEWED = {
@@ -38,11 +35,7 @@ pytestmark = needs_llvm
 
 def complaints(target: str, options: tuple[str, ...], folder: Path) -> tuple[list[str], set[str]]:
     """Messages of errors, and rules of warnings, in what clang makes of the source."""
-    out = folder / "programs.hsaco"
-    arguments = ["-x", "cl", "-Xclang", "-finclude-default-header", "-cl-std=CL2.0", "-nogpulib"]
-    machine = ["-target", "amdgcn-amd-amdhsa", f"-mcpu={target}"]
-    subprocess.run(["clang-22", *arguments, *machine, *options, str(SOURCE), "-o", str(out)], check=True, timeout=120)
-    kernels = read_kernels(CodeObject(out.read_bytes(), out.name))
+    kernels = fresh_kernels(target, options, folder)
     assert len(kernels) > 20
     found = [each for kernel in kernels for each in check_kernel(kernel)]
     errors = [each.message for each in found if each.severity is Severity.ERROR]

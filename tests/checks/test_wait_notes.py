@@ -44,6 +44,11 @@ def test_a_wait_that_is_just_strong_enough(first: int, second: str) -> None:
     assert notes(TWO_LOADS.format(first=first, second=second, end="s_endpgm")) == []
 
 
+def test_nothing_is_said_of_a_counter_that_is_not_followed() -> None:
+    text = "global_store_b32 v[0:1], v2, off\ns_wait_xcnt 0x0\nv_mov_b32_e32 v2, 0\ns_wait_xcnt 0x0\ns_endpgm"
+    assert notes(text, "gfx1250") == []
+
+
 def test_what_follows_must_be_known() -> None:
     """A fragment goes on somewhere, and what is touched there nobody knows; that a wait never waits is sure."""
     fragment = TWO_LOADS.format(first=0, second="s_waitcnt vmcnt(0)", end="")

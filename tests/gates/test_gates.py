@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from written_kernels import COMPILED, compiled_kernels
+from fresh_programs import fresh_kernels
+from machine_ir import needs_llvm
+from written_kernels import COMPILED, compiled_kernels, written
 
 from asmevo.gates import Level, Pipeline, TimingGate
 from asmevo.program import open_program
@@ -83,6 +87,33 @@ def test_waits_refuse_an_lds_access_that_was_settled_before_a_barrier() -> None:
     assert found >= 50
 
 
+@needs_llvm
+def test_waits_refuse_a_lost_wait_for_translation(tmp_path: Path) -> None:
+    """Every s_wait_xcnt that LLVM puts in protects registers which a replay reads again, unless another wait does."""
+    refused = kept = 0
+    for kernel in fresh_kernels("gfx1250", ("-O3",), tmp_path):
+        for wait in kernel.instructions:
+            if wait.mnemonic == "s_wait_xcnt":
+                gate, reason = judged(kernel, Delete(id=wait.id, text=""))
+                refused += gate == "waits" and "a replay would read the new value" in reason
+                kept += gate == ""
+    assert refused >= 10, (refused, kept)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "features", "load"),
+    [
+        ("gfx1250", "", "s_load_b64 {}, s[4:5], 0x0"),
+        ("gfx90a", "+xnack", "s_load_dwordx2 {}, s[4:5], 0x0"),
+    ],
+)
+def test_waits_refuse_a_load_over_its_own_address_where_it_may_be_replayed(gpu: str, features: str, load: str) -> None:
+    kernel = written(f"{load.format('s[6:7]')}\ns_endpgm", gpu, features)
+    own = Replace(id=0, **code(kernel, load.format("s[4:5]")))
+    assert judged(kernel, own)[0] == "waits"
+    assert judged(kernel, Replace(id=0, **code(kernel, load.format("s[8:9]"))))[0] != "waits"
+
+
 def test_hazards_refuse_a_lost_no_op() -> None:
     refused = 0
     for kernel in compiled_kernels():
@@ -92,6 +123,16 @@ def test_hazards_refuse_a_lost_no_op() -> None:
             if instruction.mnemonic == "s_nop":
                 refused += judged(kernel, Delete(id=instruction.id, text=""))[0] == "hazards"
     assert refused >= 10
+
+
+def test_hazards_refuse_a_pair_that_may_lose_its_interlock() -> None:
+    """RDNA3: sources of one parity in both halves, and the instruction right in front writes one of them."""
+    pair = "v_dual_add_f32 v6, v1, v2 :: v_dual_mul_f32 v7, v3, v4"
+    kernel = written(f"v_mov_b32_e32 v3, v9\nv_mov_b32_e32 v8, v9\n{pair}\nv_mov_b32_e32 v5, v9\ns_endpgm", "gfx1100")
+    gate, reason = judged(kernel, Move(id=1, after=2))
+    assert (gate, "may read one source too early" in reason) == ("hazards", True)
+    assert judged(kernel, Move(id=1, before=0))[0] == "hazards"
+    assert judged(kernel, Move(id=3, before=0))[0] != "hazards"
 
 
 def test_resources_refuse_a_register_that_is_not_allocated(matmul: Kernel) -> None:

@@ -3,7 +3,8 @@
 Lattice: for each counter an upper bound, over all paths, of what it may show; join is the larger, no bound
 goes beyond what the counter can hold. Transfer: an event adds one, a wait for n cuts to n, a call leaves
 anything. A wait is idle if every counter it looks at is bounded by what it allows. Sound, since the bound never
-falls below the true value: an event that is over is counted as under way until a wait has cut the bound.
+falls below the true value: an event that is over is counted as under way until a wait has cut the bound. Nothing is
+known of counters that `lanes_of` leaves out (xcnt), so a wait for one is not judged.
 """
 
 from __future__ import annotations
@@ -60,12 +61,17 @@ def _idle_in(
             continue
         counts = dict(state)
         for place, effect in analysis.summaries[block].events:
-            if effect.is_wait and all(counts[counter] <= value for counter, value in effect.waits):
+            if effect.is_wait and _allows_all(analysis, counts, effect):
                 wait = analysis.kernel.blocks[block].instructions[place]
                 if not guards_hazard(wait.decoded, analysis.target):
                     outstanding = {counter: counts[counter] for counter, _ in effect.waits}
                     yield IdleWait(wait.id, dict(effect.waits), outstanding)
             _count(analysis, counts, effect, counters)
+
+
+def _allows_all(analysis: WaitAnalysis, counts: dict[str, int], effect: Effect) -> bool:
+    followed = analysis.lanes.of_counter
+    return all(counter in followed and counts[counter] <= value for counter, value in effect.waits)
 
 
 def _count(analysis: WaitAnalysis, counts: dict[str, int], effect: Effect, counters: dict[str, int]) -> None:

@@ -29,7 +29,8 @@ class WaitNeed(Struct, frozen=True):
     `needed_for_registers` leaves memory order out: it is what `check_waits` holds a kernel to. Each wait is
     judged with all others as they are: weaken one, then ask again.
     `first_consumer` is the instruction that first relies on it, in breadth-first order of blocks.
-    `guards_hazard`: the instruction may break up a hazard by being there; then `needed` is `present`.
+    `guards_hazard`: the instruction may break up a hazard by being there; then `needed` is `present`. So it is for a
+    counter that this analysis does not follow (xcnt, see `replay`): nothing is said of such a wait.
     """
 
     instruction: int
@@ -203,10 +204,12 @@ class _Backward:
         strict: list[Demand],
         registers: list[Demand],
     ) -> WaitNeed:
+        wait = self.kernel.blocks[block].instructions[place]
+        if counter not in self.lanes.of_counter:
+            return WaitNeed(wait.id, counter, present, present, present, None)
         needed, things = self._weakest(counter, present, state, strict)
         for_registers, _ = self._weakest(counter, present, state, registers)
         consumer = None if needed is None else self._first_consumer(block, place, counter, things)
-        wait = self.kernel.blocks[block].instructions[place]
         guards = guards_hazard(wait.decoded, self.target)
         needed = present if guards else needed
         return WaitNeed(wait.id, counter, present, needed, for_registers, consumer, guards)

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from asmevo.checks.clauses import check_clauses
 from asmevo.checks.constraints import Compiled
+from asmevo.checks.dual_issue import check_dual_issue
 from asmevo.checks.finding import Finding
 from asmevo.checks.hazards import check_hazards
 from asmevo.gates.assemble import AssembleGate
@@ -42,7 +43,7 @@ class Judgement(Struct, frozen=True):
 
 
 def _hazards(kernel: Kernel) -> tuple[Finding, ...]:
-    return (*check_hazards(kernel), *check_clauses(kernel))
+    return (*check_hazards(kernel), *check_dual_issue(kernel), *check_clauses(kernel))
 
 
 class Pipeline:
