@@ -174,3 +174,28 @@ def test_what_goes_to_no_unit_passes_a_full_queue(kernel_of: Build, gpu: str) ->
     chain = "v_add_f32 v0, v0, v1\n" * 20
     found = gaps(kernel_of, gpu, chain + "s_nop 0\nv_add_f32 v0, v0, v1\nv_add_f32 v0, v0, v1")
     assert found[-4:] == [5, 3, 2, 5]
+
+
+def test_three_sources_in_one_bank_keep_an_instruction_in_front_of_the_pipe(kernel_of: Build) -> None:
+    """gfx1201 ops_run0_3eb550f0 behind a cache miss: every other one executes a cycle late, and from the tenth on it
+    holds up issue, though only eleven are between issue and execution.
+    """
+    code, wanted = _passage("""
+        435 v_med3_num_f16 v0, v16, v32, v48
+        1 v_med3_num_f32 v0, v16, v32, v48
+        1 v_med3_u16 v0, v16, v32, v48
+        1 v_med3_u32 v0, v16, v32, v48
+        1 v_min3_i16 v0, v16, v32, v48
+        1 v_min3_i32 v0, v16, v32, v48
+        1 v_min3_num_f16 v0, v16, v32, v48
+        1 v_min3_num_f32 v0, v16, v32, v48
+        1 v_min3_u16 v0, v16, v32, v48
+        1 v_min3_u32 v0, v16, v32, v48
+        1 v_min_i16 v0, v16, v32
+        2 v_min_i32_e32 v0, v16, v32
+        1 v_min_i32_e64 v0, v16, v32
+        2 v_min_num_f16_e32 v0, v16, v32
+        1 v_min_num_f16_e64 v0, v16, v32
+    """)
+    before = "v_med3_i32 v0, v16, v32, v48\n" + _IDLE.split("\n", 1)[1]
+    assert gaps(kernel_of, "gfx1201", before + code)[-len(wanted) :] == wanted

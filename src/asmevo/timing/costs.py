@@ -111,6 +111,7 @@ class Profile(Struct, frozen=True, eq=False):
     queue: Queue | None = None
     issue_busy: Cause = _ISSUE
     gathered: Operands | None = None
+    accumulates: bool = False
     vector_writes: Results = ()
     to_execute: int = 0
     writes_scalar: bool = False

@@ -29,6 +29,7 @@ from asmevo.target.model import Number
 from asmevo.timing.costs import SCALAR_RESULTS, Cause, Cost, Profile, Queue, Return, Stream
 from asmevo.timing.instruction_class import Port, class_of_event, is_immediate, scalar_class, vector_class
 from asmevo.timing.operands import (
+    accumulates,
     accumulator,
     beside_first,
     dependence,
@@ -147,6 +148,7 @@ class Machine:
             to_execute=self._to_execute(profile, queue) if queue is not None else 0,
             writes_scalar=writes_scalar(profile.decoded, SCALAR_RESULTS),
             writes_exec=bool(profile.decoded.writes & EXEC_MASK),
+            accumulates=accumulates(profile.decoded),
             gathered=facts.operands(source_positions(profile.decoded)) if facts is not None else None,
             vector_writes=facts.results(units_of(profile.decoded.writes & VECTOR_MASK)) if facts is not None else (),
             reads_vector=bool(profile.decoded.reads & VECTOR_MASK),

@@ -7,6 +7,9 @@ pass that is the pipe's length ahead of it executes. So a dependence that delays
 the queue, then stops issue; and a matrix operation of 16 passes keeps its entry until 4 cycles before its end (3 where
 nothing stood in its way).
 
+A source that finds no free port of its bank keeps an instruction in front of the pipe, but an accumulator is read in
+it; what waits to write its result has left it.
+
 On gfx1100 this gives all 2,322 issues of the r_2_8_16_4_4_16_4 traces that were stopped by the queue to the cycle
 and forbids none of the 21,340 that were seen; on gfx1200 2,069, with 5 one cycle too late; the same numbers explain the
 matrix operations of gfx1201, which they were not derived from. Time is in cycles.

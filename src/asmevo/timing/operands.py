@@ -105,6 +105,15 @@ def accumulator(decoded: Decoded) -> int:
     return spans[0].mask if same else 0
 
 
+def accumulates(decoded: Decoded) -> bool:
+    """Whether a VGPR is both source and destination because the instruction adds to it."""
+    needed = gathered_reads(decoded) & VECTOR_MASK
+    return any(
+        operand.read and operand.written and operand.registers is not None and operand.registers.mask & needed
+        for operand in decoded.operands
+    )
+
+
 def first_mask(decoded: Decoded) -> int:
     first = decoded.operands[0].registers if decoded.operands else None
     return first.mask if first is not None else 0

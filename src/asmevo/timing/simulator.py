@@ -1,14 +1,14 @@
 """Waves of one SIMD, in order each, oldest first among them: when every instruction issues and executes.
 
-Time is in cycles. The simulator always moves the wave that can issue earliest (the oldest of several),
-computes its instruction's issue time as the latest of all constraints, and remembers which constraint that
-was. Since a constraint of one wave only ever moves another wave's times later, a wave whose time grew when
-looked at again is put back into the queue; so the order is the one a cycle-by-cycle simulation would give.
+Time is in cycles. The simulator always moves the wave that can issue earliest (the oldest of several), computes its
+instruction's issue time as the latest of all constraints, and remembers which constraint that was. Since a constraint
+of one wave only ever moves another wave's times later, a wave whose time grew when looked at again is put back into the
+queue; so the order is the one a cycle-by-cycle simulation would give.
 
 A port takes one instruction a cycle, except that any number of waves issue immediates. An instruction of several
 passes keeps its port until the last has a place in the queue (see pass_places). The wave that took the last place of a
-queue stops until one is free. Vector memory shares its path with the neighbour SIMD (see
-`shared_path`); if nothing is known of that one and there are more waves, their stores alternate.
+queue stops until one is free, but for immediates that are no waits. Vector memory shares its path with the neighbour
+SIMD (see `shared_path`); if nothing is known of that one and there are more waves, their stores alternate.
 
 A loop is left when it is steady (see `passes`) or `most_iterations` have run, by all waves after the same iteration, so
 barriers stay in step.
@@ -406,13 +406,11 @@ class Simulator:
     def _enqueue(self, wave: Wave, step: Step, queue: Queue, time: int) -> int:
         """When a step that issues at `time` executes; takes its engine and its place in the queue.
 
-        A wave whose instruction took the last place stops until one is free. A vector memory instruction leaves its
-        place when the one before it is done, whatever the neighbour does then.
+        A vector memory instruction leaves its place when the one before it is done, whatever the neighbour does then.
         """
         engine, entries, started = step.engine, self._queues[step.stream], wave.started
-        start: int = time + step.to_execute
+        start, whom = time + step.to_execute, step.slot
         why: Cause | None = None
-        whom = step.slot
         if self._stream_last[step.stream] >= start:
             start = self._stream_last[step.stream] + 1
             why, whom = (entries[-1][1] or queue.cause), entries[-1][2]
@@ -428,12 +426,14 @@ class Simulator:
         for slot, cycles, reason in step.holds:
             if started[slot] + cycles > start:
                 start, why, whom = started[slot] + cycles, reason, slot
-        held = start - free
+        held, enters = start - free, time + step.to_pipe
         file = self._registers
         if file is not None and step.gathered is not None:
             gathered = file.gather(wave.number, step.gathered, step.vector_writes, time + step.to_gather, start)
             if gathered > start:
                 start, why, whom = gathered, self._bank_cause, step.slot
+                if not step.accumulates:
+                    enters = max(enters, start - queue.pipe)
         if step.port == _VMEM and self._path is not None:
             start = self._path.enter(time, start, step.occupancy)
         self._engine_free[engine] = start + step.occupancy + (step.neighbour if self._shares else 0)
@@ -445,10 +445,10 @@ class Simulator:
         elif pipe is None:
             left = start
         elif step.reads:
-            left = pipe.enter(time + step.to_pipe, start + step.longer, 1)
+            left = pipe.enter(enters, start + step.longer, 1)
             self._port_free[step.port] = max(self._port_free[step.port], self._scalar_reads.enter(time, step.reads))
         else:
-            left = pipe.enter(time + step.to_pipe, start - held, step.passes)
+            left = pipe.enter(enters, start - held, step.passes)
         entries.append((left + queue.release, why, whom))
         if len(entries) >= queue.depth and entries[-queue.depth][0] > wave.next:
             wave.stopped, wave.stop_cause = entries[-queue.depth][0] + queue.resume, queue.cause
@@ -456,8 +456,7 @@ class Simulator:
 
     def _await(self, wave: Wave, step: Step, start: int) -> None:
         """Puts an instruction's events into their counters; those of one order group end one after the other."""
-        queue = step.queue
-        issue = start - (step.to_execute if queue is not None else 0)
+        issue = start - (step.to_execute if step.queue is not None else 0)
         for counter, group, latency, path, transfer in step.returns:
             end = issue + latency.cycles
             if transfer:
@@ -472,8 +471,7 @@ class Simulator:
         """Counts a wave at its workgroup's barrier, and lets those that wait go when all are there."""
         if step.barrier == "wait":
             return
-        barrier = wave.barriers
-        wave.barriers += 1
+        barrier, wave.barriers = wave.barriers, wave.barriers + 1
         for number in self._barriers.arrive(wave.group, barrier, time):
             other = self.waves[number]
             self._release(other, self._barriers.complete(wave.group, barrier), step)

@@ -46,6 +46,7 @@ class Step(Struct, gc=False):
     `special`: it does more at issue than to take ports.
     `owner`: slot and cause for those that find its unit busy.
     `neighbour`: cycles that its unit then serves the neighbour SIMD, if waves run there.
+    `accumulates`: it overwrites a source, which it reads in the operand pipe; other sources are read in front of it.
     `holds`: what it waits for behind the operand pipe.
     `after_trans`: cycles from the end of a transcendental to its execution.
     `unlimited`: any number of waves may issue it in a cycle.
@@ -63,6 +64,7 @@ class Step(Struct, gc=False):
     to_execute: int
     to_stamp: int
     gathered: Operands | None
+    accumulates: bool
     vector_writes: Results
     occupancy: int
     hold: int
@@ -209,6 +211,7 @@ class Rules:
             to_execute=profile.to_execute,
             to_stamp=way.to_stamp,
             gathered=profile.gathered,
+            accumulates=profile.accumulates,
             vector_writes=profile.vector_writes,
             occupancy=0 if unlimited else profile.occupancy.cycles,
             hold=0 if unlimited else profile.hold or machine.interval,
