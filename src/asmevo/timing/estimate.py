@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from asmevo.analysis.occupancy import declared_workgroup_size, occupancy
 from asmevo.program.instruction import Instruction
@@ -36,6 +37,7 @@ MOST_ITERATIONS = 12
 WAVE_ITERATIONS = 32
 """Iterations simulated of a loop that does not become steady: at most of one wave, of all together."""
 _FEWEST_ITERATIONS = 4
+_NEAR = "l2"
 
 
 class Stall(Struct, frozen=True):
@@ -156,9 +158,23 @@ def simulate(
     return simulator
 
 
-@lru_cache(maxsize=4)
 def _steps(machine: Machine, kernel: Kernel, stretches: tuple[Stretch, ...]) -> list[list[Step]]:
-    """The same for any number of waves; a version that is worth it is asked about with several."""
+    """The steps of each stretch. What memory takes is all that a scenario changes, and nothing is linked to it."""
+    shared = _near_steps(kernel, stretches)
+    if machine is machine_for(kernel.target, kernel.wave_size, _NEAR):
+        return shared
+    return [[_under(machine, step) if step.returns else step for step in steps] for steps in shared]
+
+
+def _under(machine: Machine, step: Step) -> Step:
+    profile = machine.profile(step.profile.decoded)
+    return replace(step, profile=profile, returns=profile.returns)
+
+
+@lru_cache(maxsize=4)
+def _near_steps(kernel: Kernel, stretches: tuple[Stretch, ...]) -> list[list[Step]]:
+    """The same for any number of waves: a version that is worth it is asked about with several, and cold memory."""
+    machine = machine_for(kernel.target, kernel.wave_size, _NEAR)
     return schedule(machine, (code_of(kernel, each) for each in stretches), split=split_instructions(kernel))
 
 
