@@ -12,8 +12,8 @@ from asmevo.program.kernel import Block, Kernel
 from asmevo.program.reading import branch_distance, ends_block
 from asmevo.target import load_target
 from asmevo.timing import estimate
-from asmevo.timing.simulator import Bound, Wave
 from asmevo.timing.steps import Step
+from asmevo.timing.wave import Bound, Wave
 from asmevo.toolchain import Processor, toolchain
 
 Build = Callable[..., Kernel]

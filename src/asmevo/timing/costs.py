@@ -107,7 +107,7 @@ class Profile(Struct, frozen=True, eq=False):
     destination: int = 0
     vector: bool = False
     scalar_reads: tuple[int, ...] = ()
-    scalar_pairs: tuple[int, ...] = ()
+    scalar_operands: int = 0
     queue: Queue | None = None
     issue_busy: Cause = _ISSUE
     gathered: Operands | None = None

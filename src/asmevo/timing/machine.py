@@ -39,7 +39,7 @@ from asmevo.timing.operands import (
     moves_nothing,
     named_dwords,
     reading_fact,
-    scalar_pairs,
+    scalar_operands,
     sent_dwords,
     source_positions,
     vector_dwords,
@@ -92,7 +92,8 @@ class Machine:
         self.two_clocks = "valu_issue_to_execute" in target.timing
         self.queues = {stream: self._queue(stream) for stream in Stream if self.two_clocks}
         self.register_file = register_file_facts(target) if self.two_clocks else None
-        underway = self.cost("salu_sources_underway", "")
+        underway, lines = self.cost("salu_sources_underway", ""), self.cost("scalar_cache_lines", "")
+        self.scalar_cache_lines = lines.cycles if lines is not None and self.two_clocks else 0
         self.scalar_sources_underway = underway.cycles if underway is not None else 0
         self._pairs_first = "dual_first_result_pair" in target.timing and self.two_clocks
         self._profiles: dict[Decoded, Profile] = {}
@@ -142,7 +143,7 @@ class Machine:
             profile,
             vector=profile.port in (Port.VALU, Port.TRANS, Port.MATRIX),
             scalar_reads=tuple(unit for unit in profile.reads if SCALAR_RESULTS >> unit & 1),
-            scalar_pairs=scalar_pairs(profile.decoded, SCALAR_RESULTS) if profile.port is Port.SALU else (),
+            scalar_operands=scalar_operands(profile.decoded, SCALAR_RESULTS) if profile.port is Port.SALU else 0,
             queue=queue,
             issue_busy=Cause(f"issue port {profile.port.name.lower()}", self.issue.cause.known),
             to_execute=self._to_execute(profile, queue) if queue is not None else 0,

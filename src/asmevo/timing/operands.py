@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asmevo.program.instruction import Decoded
-from asmevo.program.registers import VCC_MASK, VECTOR_MASK, units_of
+from asmevo.program.registers import VECTOR_MASK, units_of
 from asmevo.timing.instruction_class import Port
 
 _ACCUMULATOR = 2
@@ -134,15 +134,10 @@ def writes_scalar(decoded: Decoded, scalars: int) -> bool:
     return discarded or bool(decoded.writes & scalars)
 
 
-def scalar_pairs(decoded: Decoded, scalars: int) -> tuple[int, ...]:
-    """For each scalar source the aligned pair of SGPRs that it is in, -1 for VCC or one of several registers."""
-    masks = [
-        operand.registers.mask & scalars
-        for operand in decoded.operands
-        if operand.read and operand.registers is not None and operand.registers.mask & scalars
-    ]
-    single = (mask.bit_count() == 1 and not mask & VCC_MASK for mask in masks)
-    return tuple((mask.bit_length() - 1) // 2 if each else -1 for mask, each in zip(masks, single, strict=True))
+def scalar_operands(decoded: Decoded, scalars: int) -> int:
+    """How many sources are scalar registers."""
+    read = (operand.registers for operand in decoded.operands if operand.read)
+    return sum(registers is not None and bool(registers.mask & scalars) for registers in read)
 
 
 def beside_first(decoded: Decoded) -> int:

@@ -209,7 +209,7 @@ def _behind_fetches(steps: Sequence[Step], fetched: Mapping[int, int]) -> Iterat
         if place in fetched:
             step = replace(step, held=True, extra=0, issued=(*step.issued, (before, fetched[place], _FETCH)))
             if fetched[place] > FORWARDED and step.profile.port is Port.SALU:
-                step.to_execute = step.profile.to_execute
+                step.to_execute, step.scalar_sources = step.profile.to_execute, step.profile.scalar_reads
         yield step
         place, before = place + 1, step.slot
 

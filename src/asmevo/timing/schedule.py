@@ -65,7 +65,6 @@ class Linker:
         self._order = Order(machine)
         self._history: tuple[list[Link], ...] = ([], [], [])
         self._read_vector = False
-        self._pair = -1
 
     def stretch(self, instructions: Sequence[Instruction], taken: Sequence[bool], repeats: bool) -> list[Step]:
         places, profile_of = self.places, self._machine.profile
@@ -165,8 +164,6 @@ class Linker:
             place.issued[order.scalar_writer] = None
         if not self._read_vector and profile.vector and profile.reads_vector:
             place.first_vector = True
-        if profile.scalar_pairs:
-            place.pair_kept = self._pair >= 0 and all(pair == self._pair for pair in profile.scalar_pairs)
 
     def _remember(self, place: Place) -> None:
         """Keeps what the places behind will ask for."""
@@ -183,8 +180,6 @@ class Linker:
             self._history[which].append((slot, cycles, cause))
         if profile.reads_vector and profile.vector:
             self._read_vector = True
-        if profile.scalar_pairs:
-            self._pair = profile.scalar_pairs[-1]
         self._order.pass_by(slot, profile)
         if profile.vector or profile.port is SALU:
             self._drains.pass_by(slot, profile)

@@ -18,9 +18,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
-
-from msgspec import Struct, field
 
 from asmevo.timing.barriers import Barriers
 from asmevo.timing.costs import Cause, Queue, Stream
@@ -29,59 +26,17 @@ from asmevo.timing.machine import Machine
 from asmevo.timing.operand_pipe import OperandPipe
 from asmevo.timing.passes import Pass, StallKey, StretchLog, steady_period
 from asmevo.timing.register_file import RegisterFile
+from asmevo.timing.scalar_cache import ScalarCache
 from asmevo.timing.scalar_reads import ScalarReads
 from asmevo.timing.shared_path import SharedPath, path_facts
 from asmevo.timing.steps import Step
+from asmevo.timing.wave import Bound, Time, Wave
 
 _PORTS = len(Port)
 _LONG_AGO = -(1 << 30)
 _VALU = int(Port.VALU)
 _TRANS = int(Port.TRANS)
 _VMEM = int(Port.VMEM)
-
-_Time = tuple[int, Cause | None, int]
-"""A Bound as a plain tuple."""
-
-
-class Bound(NamedTuple):
-    """Not before `time`, because of `cause` and the instruction in slot `culprit` (-1: none)."""
-
-    time: int
-    cause: Cause | None
-    culprit: int
-
-
-class Wave(Struct):
-    """The state of one wave: the earliest next issue, times by slot, pending events by counter.
-
-    `given`: slot -> earliest issue, known from elsewhere; then wait counters are not looked at.
-    """
-
-    number: int
-    group: int
-    next: int
-    issued: list[int]
-    started: list[int]
-    pending: list[list[tuple[int, int, Cause]]]
-    group_end: dict[tuple[int, str], int]
-    next_cause: Cause | None = None
-    stopped: int = _LONG_AGO
-    stop_cause: Cause | None = None
-    last_slot: int = -1
-    line: int = -1
-    last_issue: int = 0
-    after_immediate: bool = True
-    stretch: int = 0
-    last_stretch: int = 0
-    place: int = 0
-    iteration: int = 0
-    entered: int = 0
-    barriers: int = 0
-    stalls: dict[StallKey, int] = field(default_factory=dict)
-    finished: bool = False
-    given: Mapping[int, int] | None = None
-    steps: list[Step] = field(default_factory=list)
-
 
 Observe = Callable[[Wave, Step, int, Bound, Bound | None], None]
 """Hears of each issue before the wave's state changes: wave, step, cycle, the wave's own bound, the shared one."""
@@ -138,6 +93,7 @@ class Simulator:
         self._queues: list[list[tuple[int, Cause | None, int]]] = [[] for _ in Stream]
         queues = (machine.queues.get(stream) for stream in Stream)
         self._pipes = [None if queue is None or not queue.pipe else OperandPipe(queue.pipe) for queue in queues]
+        self._scalar_cache = ScalarCache(machine.scalar_cache_lines)
         self._scalar_reads = ScalarReads(machine.scalar_sources_underway)
         self._barriers = Barriers(wave.group for wave in self.waves)
         self._ready: list[tuple[int, int]] = []
@@ -288,7 +244,7 @@ class Simulator:
         other = self.waves[number]
         return int(other is not leaving and not other.finished and self.logs[other.stretch] is log)
 
-    def _earliest(self, wave: Wave, step: Step) -> _Time:
+    def _earliest(self, wave: Wave, step: Step) -> Time:
         """When a step could issue if the wave were alone with free units."""
         time, cause, culprit = wave.next, wave.next_cause, wave.last_slot
         if step.entry and not wave.after_immediate:
@@ -297,7 +253,7 @@ class Simulator:
             return self._held_back(wave, step, time, cause, culprit)
         return time, cause, culprit
 
-    def _contended(self, step: Step, own: int, number: int) -> _Time | None:
+    def _contended(self, step: Step, own: int, number: int) -> Time | None:
         """The later time that ports, queues and engines allow, None if they are free at `own`."""
         time, cause, culprit = own, step.issue_busy, -1
         free = self._port_free
@@ -318,7 +274,7 @@ class Simulator:
             time, (culprit, cause) = self._engine_free[step.engine], self._engine_owner[step.engine] or step.owner
         return (time, cause, culprit) if time > own else None
 
-    def _held_back(self, wave: Wave, step: Step, time: int, cause: Cause | None, culprit: int) -> _Time:
+    def _held_back(self, wave: Wave, step: Step, time: int, cause: Cause | None, culprit: int) -> Time:
         """Constraints that the wave itself imposes: results, wait counters, s_delay_alu, sources still in use."""
         if step.queue is None:
             for slot, cycles, why in step.results:
@@ -341,7 +297,7 @@ class Simulator:
                     time, cause, culprit = end, why, whom
         return time, cause, culprit
 
-    def _issue(self, wave: Wave, step: Step, own: _Time, shared: _Time | None) -> None:
+    def _issue(self, wave: Wave, step: Step, own: Time, shared: Time | None) -> None:
         if step.silent:
             wave.next, wave.next_cause, wave.last_slot = own
             return
@@ -367,7 +323,7 @@ class Simulator:
         elif time < self._passes.open_until and step.port == _VALU:
             self._port_free[_TRANS] = max(self._port_free[_TRANS], self._passes.pass_by())
 
-    def _book(self, wave: Wave, step: Step, own: _Time, shared: _Time | None) -> int:
+    def _book(self, wave: Wave, step: Step, own: Time, shared: Time | None) -> int:
         """Notes what a step waited for; returns when it issues."""
         time, cause, culprit = own
         stall = time - wave.last_issue - self._interval
@@ -410,6 +366,10 @@ class Simulator:
         """
         engine, entries, started = step.engine, self._queues[step.stream], wave.started
         start, whom = time + step.to_execute, step.slot
+        if step.scalar_sources and self._scalar_cache.read(wave.number, step.scalar_sources):
+            start -= step.sooner
+        if step.scalar_results:
+            self._scalar_cache.write(wave.number, step.scalar_results)
         why: Cause | None = None
         if self._stream_last[step.stream] >= start:
             start = self._stream_last[step.stream] + 1

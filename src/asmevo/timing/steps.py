@@ -42,6 +42,7 @@ class Step(Struct, gc=False):
     """One instruction on the path, ready to simulate. Cycles; ports and streams as numbers for speed.
 
     `places`, `passes`, `longer`, `to_pipe`: see Profile and operand_pipe. `reads`: see scalar_reads.
+    `scalar_sources`, `scalar_results`: see scalar_cache; `sooner`: cycles less to execution if all sources are there.
     `to_gather`: cycles from issue until it may read its vector sources (see register_file).
     `special`: it does more at issue than to take ports.
     `owner`: slot and cause for those that find its unit busy.
@@ -80,6 +81,9 @@ class Step(Struct, gc=False):
     to_gather: int
     longer: int
     reads: int
+    scalar_sources: tuple[int, ...]
+    scalar_results: tuple[int, ...]
+    sooner: int
     to_pipe: int
     gap: int
     gap_cause: Cause
@@ -120,7 +124,6 @@ class Place(Struct, gc=False):
     behind: dict[Link, None] = field(default_factory=dict)
     holds: dict[Link, None] = field(default_factory=dict)
     first_vector: bool = False
-    pair_kept: bool = False
     before_silent: bool = False
     before_split: bool = False
 
@@ -185,6 +188,7 @@ class Rules:
             held=bool((form.queue is None and results) or issued or sources or form.waits),
             to_execute=to_execute,
             to_gather=to_execute - profile.to_execute + form.to_gather,
+            scalar_sources=form.scalar_sources if to_execute >= profile.to_execute else (),
             owner=(slot, form.owner[1]),
             gap=gap,
             gap_cause=gap_cause,
@@ -199,6 +203,7 @@ class Rules:
         machine, queue = self._machine, profile.queue
         way = self._way(profile)
         unlimited = profile.port is IMMEDIATE
+        cached = machine.scalar_cache_lines > 0 and (profile.vector or profile.port is SALU)
         entry = self._entry if profile.immediate else None
         return Step(
             slot=-1,
@@ -223,6 +228,9 @@ class Rules:
             to_gather=way.to_gather,
             longer=way.longer,
             reads=way.reads,
+            scalar_sources=profile.scalar_reads if cached else (),
+            scalar_results=tuple(unit for unit in profile.writes if SCALAR_RESULTS >> unit & 1) if cached else (),
+            sooner=profile.to_execute - queue.to_execute if queue is not None and profile.port is SALU else 0,
             special=bool(profile.places > 1 or profile.returns or profile.waits or profile.barrier),
             owner=(-1, profile.occupancy.cause),
             neighbour=self._neighbour * profile.occupancy.cycles if profile.kind == "vmem_store" else 0,
@@ -251,15 +259,14 @@ class Rules:
     def _to_execute(self, place: Place, places: Sequence[Place]) -> int:
         """Cycles from issue to execution when nothing is in the way.
 
-        The last pair of SGPRs that scalar instructions read is kept, so reading it again takes no longer than a
-        forwarded result.
+        A scalar instruction need not fetch the result of one of the instructions just before, it is forwarded.
         """
         profile = place.profile
         if profile.port is SALU and profile.queue is not None:
             near = [slot for slot in place.producers if slot >= place.slot - FORWARDED]
             close = any(not any(each.profile.silent for each in places[slot : place.slot]) for slot in near)
             forwarded = close and not waits_for_results(profile)
-            return profile.queue.to_execute if place.pair_kept or forwarded else profile.to_execute
+            return profile.queue.to_execute if forwarded else profile.to_execute
         extra = self._first_vector if place.first_vector else None
         return profile.to_execute + (extra.cycles if extra is not None else 0)
 
@@ -272,7 +279,7 @@ class Rules:
         return _Way(
             passes=busy if profile.port in (VALU, MATRIX) and not double else 1,
             longer=busy - 1 if scalar else 0,
-            reads=len(profile.scalar_pairs) if machine.scalar_sources_underway else 0,
+            reads=profile.scalar_operands if machine.scalar_sources_underway else 0,
             to_pipe=machine.interval if queue is None or scalar else max(0, profile.to_execute - pipe),
             to_gather=queue.to_execute - file.read_to_execute if file is not None and queue is not None else 0,
             to_stamp=self._double_stamp.cycles if double and self._double_stamp is not None else to_stamp,

@@ -19,8 +19,8 @@ from asmevo.timing.estimate import Estimate, estimate
 from asmevo.timing.instruction_class import Port
 from asmevo.timing.path import TripCounts
 from asmevo.timing.scenarios import Memory, machine_for
-from asmevo.timing.simulator import Bound, Wave
 from asmevo.timing.steps import Step
+from asmevo.timing.wave import Bound, Wave
 
 _IMMEDIATE_REASON = "issue"
 
