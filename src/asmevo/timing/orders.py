@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from asmevo.timing.costs import LANE_MASKS, SCALAR_RESULTS, Cause, Cost, Profile
 from asmevo.timing.instruction_class import END, LDS, SALU, VMEM
 from asmevo.timing.machine import Machine
+from asmevo.timing.tracker import Tracker
 
 _HWREG = ("s_getreg", "s_setreg")
 
@@ -24,7 +25,7 @@ def waits_for_results(profile: Profile) -> bool:
     return profile.port is SALU and profile.decoded.mnemonic.startswith(_HWREG)
 
 
-class _Underway:
+class _Underway(Tracker):
     """Results of one kind that are not counted yet; there may be no more than a few."""
 
     def __init__(self, most: Cost | None, counted: Cost | None) -> None:
@@ -43,7 +44,7 @@ class _Underway:
             self._results.append((slot, self._counted + profile.occupancy.cycles - 1, self._cause))
 
 
-class Order:
+class Order(Tracker):
     """Orders between an instruction and earlier ones of other units that have not executed yet.
 
     Each unit executes in order, so the latest instruction of a unit stands for all of it; only registers that
@@ -158,7 +159,7 @@ class Order:
             self._lds = (slot, self._after_lds.cycles + busy, self._after_lds.cause)
 
 
-class Drains:
+class Drains(Tracker):
     """What s_wait_alu and s_waitcnt_depctr wait for: the latest instructions of each kind they can name."""
 
     _FIELDS = (

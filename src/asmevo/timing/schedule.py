@@ -24,11 +24,9 @@ from asmevo.timing.costs import Profile
 from asmevo.timing.instruction_class import SALU
 from asmevo.timing.machine import Machine
 from asmevo.timing.orders import Drains, Link, Order
-from asmevo.timing.steps import Place, Recent, Step, rules_of
+from asmevo.timing.steps import SALU_HISTORY, TRANS_HISTORY, VALU_HISTORY, Place, Recent, Step, rules_of
 from asmevo.timing.successions import Successions
-
-_DELAY_REACH = 16
-"""s_delay_alu names instructions fewer than so many behind it."""
+from asmevo.timing.tracker import Tracker
 
 
 def schedule(
@@ -46,7 +44,7 @@ def schedule(
     return [linker.stretch(instructions, taken, repeats) for instructions, taken, repeats in stretches]
 
 
-class Linker:
+class Linker(Tracker):
     """Goes along a path, one stretch after the other; `skipped` and `split` as for `schedule`.
 
     `places`: all that it went along.
@@ -63,7 +61,7 @@ class Linker:
         self._drains = Drains(machine)
         self._successions = Successions(machine)
         self._order = Order(machine)
-        self._history: tuple[list[Link], ...] = ([], [], [])
+        self._history: dict[int, list[Link]] = {VALU_HISTORY: [], TRANS_HISTORY: [], SALU_HISTORY: []}
         self._read_vector = False
 
     def stretch(self, instructions: Sequence[Instruction], taken: Sequence[bool], repeats: bool) -> list[Step]:
@@ -185,18 +183,26 @@ class Linker:
             self._drains.pass_by(slot, profile)
             self._successions.pass_by(slot, profile)
 
-    def resume(self, places: Sequence[Place], instructions: Sequence[Instruction]) -> None:
-        """A new linker comes to where another one was: behind `places` that are linked, made from `instructions`."""
-        self.places += places
-        for place in places:
-            deque(self._order.links(place.profile), maxlen=0)  # what they waited for nobody waits for again
-            self._remember(place)
-        for instruction in instructions[-_DELAY_REACH:]:
+    def fork_with(self, split: Collection[int]) -> Linker:
+        """A fork with its own `split` from here on."""
+        other = self.fork()
+        other._split = split
+        return other
+
+    def pass_by(self, instructions: Sequence[Instruction], places: Iterable[Place]) -> None:
+        """Goes along instructions that another linker made `places` of, which keep their links."""
+        following = iter(places)
+        for instruction in instructions:
             profile = self._machine.profile(instruction.decoded)
             if profile.delays is not None:
                 self._announce(profile)
-            elif self._pending and instruction.mnemonic != "s_delay_alu":
-                self._next_delays()
+            elif instruction.decoded.mnemonic != "s_delay_alu":
+                if self._pending:
+                    self._next_delays()
+                place = next(following)
+                self.places.append(place)
+                deque(self._order.links(profile), maxlen=0)  # what was waited for is not waited for again
+                self._remember(place)
 
     def _delay(self, place: Place, recent: Recent) -> None:
         history, back = self._history[recent.history], max(recent.back, 1)

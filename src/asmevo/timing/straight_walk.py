@@ -12,7 +12,7 @@ left out: a register that a cache has kept all along, say.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import accumulate
 
 from asmevo.program.instruction import Decoded, Instruction
@@ -27,6 +27,8 @@ _RUN_UPS = (64, 256)
 _IN_STEP = 24
 """Steps; the deepest queue and the pipe behind it hold fewer."""
 _AT_ONCE = 32
+_FORK = 64
+"""Instructions from one fork of the original's linker to the next."""
 
 
 class StraightWalk:
@@ -39,8 +41,11 @@ class StraightWalk:
         self, machine: Machine, instructions: Sequence[Instruction], taken: Sequence[bool], split: Collection[int]
     ) -> None:
         self._machine, self._code = machine, [each.decoded for each in instructions]
-        self._linker = Linker(machine, split=split)
-        self._steps = self._linker.stretch(instructions, taken, False)
+        self._linker, self._steps = Linker(machine, split=split), list[Step]()
+        self._linkers: list[tuple[int, Linker]] = []
+        for start, end in self._pieces(instructions, 0, _FORK):
+            self._linkers.append((start, self._linker.fork()))
+            self._steps += self._linker.stretch(instructions[start:end], taken[start:end], False)
         leaves_place = (decoded.mnemonic != "s_delay_alu" for decoded in self._code)
         self._slots = [0, *accumulate(leaves_place)]
         walk = _walk(machine, self._steps)
@@ -77,20 +82,32 @@ class StraightWalk:
         walk, before = self._run_up(self._slots[first])
         if before is None:
             return None
-        linker = Linker(self._machine, split=split)
-        linker.resume(self._linker.places[: self._slots[first]], instructions[:first])
+        linker = self._linker_at(first, instructions, split)
         count, longer = len(instructions), len(instructions) - len(self._code)
-        in_step, end = self._slots[len(self._code) - behind] + _IN_STEP, first
-        while end < count:
-            start, end = end, min(end + _AT_ONCE, count)
-            while end < count and self._looks_ahead(instructions[end - 1].decoded):
-                end += 1
+        in_step = self._slots[len(self._code) - behind] + _IN_STEP
+        for start, end in self._pieces(instructions, first, _AT_ONCE):
             walk.walk_on(linker.stretch(instructions[start:end], taken[start:end], False))
             slot = self._slots[end - longer] if end >= count - behind else 0
             later = self._later(walk, slot) if slot >= in_step else None
             if later is not None:
                 return self.cycles + later - before
         return walk.logs[0].passes[0][-1].end - before
+
+    def _linker_at(self, first: int, instructions: Sequence[Instruction], split: Collection[int]) -> Linker:
+        """A linker that has come to a place, up to which the instructions are the original ones."""
+        start, origin = max((each for each in self._linkers if each[0] <= first), key=lambda each: each[0])
+        linker = origin.fork_with(split)
+        linker.pass_by(instructions[start:first], self._linker.places[self._slots[start] : self._slots[first]])
+        return linker
+
+    def _pieces(self, instructions: Sequence[Instruction], start: int, size: int) -> Iterator[tuple[int, int]]:
+        """Start and end of pieces of about a size that can be linked and walked one after the other."""
+        while start < len(instructions):
+            end = min(start + size, len(instructions))
+            while end < len(instructions) and self._looks_ahead(instructions[end - 1].decoded):
+                end += 1
+            yield start, end
+            start = end
 
     def _looks_ahead(self, decoded: Decoded) -> bool:
         """Whether an instruction and the next have to be walked together: branches and barriers."""
@@ -114,12 +131,13 @@ class StraightWalk:
         """By how much a walk is behind the original one before its slot `slot`; None if it is not in step."""
         wave, first = walk.waves[0], slot - _IN_STEP
         issued, started = self._issued[first:slot], self._started[first:slot]
-        later = wave.last_issue - max(issued)
+        last = max(issued)
+        later = wave.last_issue - last
         pairs = zip(issued + started, wave.issued[-_IN_STEP:] + wave.started[-_IN_STEP:], strict=True)
         if any(now - before != later for before, now in pairs if before >= 0):
             return None
         for events, own in zip(self._accesses, wave.pending, strict=True):
-            before = sorted(end for end, number in events if number < slot and end > max(issued))
+            before = sorted(end for end, number in events if number < slot and end > last)
             if before != sorted(end - later for end, _, _ in own if end > wave.last_issue):
                 return None
         return later

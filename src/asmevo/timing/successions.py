@@ -18,12 +18,13 @@ from asmevo.timing.costs import Cost, Profile
 from asmevo.timing.instruction_class import SALU, TRANS
 from asmevo.timing.machine import Machine
 from asmevo.timing.orders import Link
+from asmevo.timing.tracker import Tracker
 
 DOUBLE = frozenset({"f64", "f64_add", "trans64"})
 """Latency classes of double precision on the vector unit."""
 
 
-class Successions:
+class Successions(Tracker):
     """The latest instructions that others have to execute behind, along one path."""
 
     def __init__(self, machine: Machine) -> None:
