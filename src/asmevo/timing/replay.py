@@ -227,10 +227,12 @@ def _given(steps: Sequence[Step], wave: TracedWave) -> frozenset[int]:
 def _is_told(steps: Sequence[Step], place: int) -> bool:
     """Whether memory or other waves decide when an issue comes: a wait, a barrier, or what follows a barrier.
 
-    A wait may count up to what a register holds, which nobody but the trace knows. The end waits for the wave's stores:
-    of 557 waves that stored last, on all traced targets, none ended less than 222 cycles after.
+    A wait may count up to what a register holds, which nobody but the trace knows. The waits for one counter that gfx10
+    and gfx11 have (s_waitcnt_vscnt) are stamped when they issue: what follows shows when they are over. The end waits
+    for the wave's stores: of 557 waves that stored last, on all traced targets, none ended less than 222 cycles after.
     """
-    waits = steps[place].profile.decoded.mnemonic.startswith("s_wait") or _ends_behind_store(steps, place)
+    before, here = (steps[each].profile.decoded.mnemonic for each in (place - 1, place))
+    waits = here.startswith("s_wait") or before.startswith("s_waitcnt_") or _ends_behind_store(steps, place)
     return bool(waits or steps[place].barrier or steps[place - 1].barrier)
 
 
