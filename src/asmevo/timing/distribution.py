@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict
 
@@ -24,8 +23,8 @@ class Distribution(Struct, frozen=True):
         """The distribution of samples. Raises ValueError where there are none."""
         if not cycles:
             raise ValueError("no samples")
-        points = np.percentile(np.asarray(cycles), (0, 10, 50, 90, 100)).round().astype(int).tolist()
-        return cls(len(cycles), *points)
+        ordered = sorted(cycles)
+        return cls(len(cycles), *(_percentile(ordered, percent) for percent in (0, 10, 50, 90, 100)))
 
     def to_dict(self) -> dict[str, int]:
         """As plain JSON values."""
@@ -33,3 +32,10 @@ class Distribution(Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.median} cycles ({self.low} to {self.high} for four of five, {self.least} to {self.most} in all)"
+
+
+def _percentile(ordered: Sequence[float], percent: int) -> int:
+    """Between two samples by their distance, to a whole cycle."""
+    below, part = divmod(percent * (len(ordered) - 1), 100)
+    above = min(below + 1, len(ordered) - 1)
+    return round(ordered[below] + (ordered[above] - ordered[below]) * part / 100)
