@@ -140,6 +140,27 @@ def test_the_place_of_a_matrix_operation_that_need_not_wait(kernel_of: Build) ->
     assert times[9:11] == [times[1] + 24, times[1] + 24 + 16]
 
 
+def executions(kernel_of: Build, text: str) -> list[int]:
+    """When each instruction of a lone wave on gfx1201 starts to execute."""
+    kernel = kernel_of("gfx1201", f"{text}\ns_endpgm")
+    machine = machine_for(kernel.target, 32, "l2")
+    code = kernel.instructions
+    simulator = Simulator(machine, [(schedule(machine, [(code, [False] * len(code), False)])[0], False, 1)], 1, 1, 0)
+    simulator.run()
+    return simulator.waves[0].started[: len(code) - 1]
+
+
+def test_what_a_matrix_operation_executes_behind(kernel_of: Build) -> None:
+    """gfx1201 custom_handwritten, to the first of its passes, which traces stamp 15 later.
+
+    v_wmma at 334, v_mov at 335, v_wmma at 352: 2 after the v_mov. v_rcp of a source at 1634, v_wmma at 1660: 11 after.
+    """
+    first, move, second = executions(kernel_of, f"{wmma(0)}\nv_mov_b32 v250, 0\n{wmma(1)}")
+    assert (move - first, second - move) == (16, 2)
+    trans, *_, matrix = executions(kernel_of, f"v_rcp_f32 v200, v210\n{wmma(0)}")
+    assert matrix - trans == 11
+
+
 def test_a_branch_waits_for_the_execution_of_its_condition(kernel_of: Build) -> None:
     """gfx1201 custom_handwritten: s_cmp issued at 131 executes at 137, not 136, and s_cbranch issues at 142, not 141.
 

@@ -60,3 +60,11 @@ def test_the_wave_whose_passes_waited_follows_a_cycle_later() -> None:
     assert (state.holder, state.holder_free) == (5, 8)
     state.issue(0, FOUR, 5, _queue([29, 45, 46, 47, 48]))
     assert state.holder == -1
+
+
+def test_a_matrix_operation_comes_to_the_last_place_as_one_is_freed() -> None:
+    """97aab6e67d: the next 3 later where a place is free after 2, without delay after 1 or 8."""
+    state = Machine(load_target("gfx1201"), 32, "l2").pass_places()
+    assert state.issue_at_once(0, _queue([2, 27, 35, 51, 59, 75, 83])) == 3
+    assert state.issue_at_once(0, _queue([1, 27, 35, 51, 59, 75, 83])) <= 1
+    assert state.issue_at_once(0, _queue([8, 24, 32, 48, 56, 72, 80])) <= 8

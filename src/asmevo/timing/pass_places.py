@@ -61,6 +61,16 @@ class PassPlaces:
         self.open_until = max(free, last - 1)
         return free
 
+    def issue_at_once(self, time: int, queue: Sequence[tuple[int, Cause | None, int]]) -> int:
+        """A matrix operation issues, whose passes come from the queue; otherwise as `issue`.
+
+        One that takes the last place just when another is about to be freed holds others up until a cycle after that.
+        """
+        if len(queue) < self._depth:
+            return time
+        first = queue[-self._depth][0]
+        return first + 1 if first == time + self._entry else time
+
     def pass_by(self) -> int:
         """A one-pass instruction comes between the passes; returns from when on another of several may issue."""
         if self._spare:

@@ -89,6 +89,7 @@ class Simulator:
         self._engine_free = [_LONG_AGO] * _PORTS
         self._engine_owner: list[tuple[int, Cause] | None] = [None] * _PORTS
         self._path_free: dict[int, int] = {}
+        self._matrix_end = _LONG_AGO
         self._stream_last = [_LONG_AGO] * len(Stream)
         self._queues: list[list[tuple[int, Cause | None, int]]] = [[] for _ in Stream]
         queues = (machine.queues.get(stream) for stream in Stream)
@@ -320,6 +321,9 @@ class Simulator:
             wave.started[slot] = time
         if step.special:
             self._finish(wave, step, time)
+        elif step.after_vector:
+            free = self._passes.issue_at_once(time, self._queues[step.stream])
+            self._port_free[_TRANS] = max(self._port_free[_TRANS], free)
         elif time < self._passes.open_until and step.port == _VALU:
             self._port_free[_TRANS] = max(self._port_free[_TRANS], self._passes.pass_by())
 
@@ -379,6 +383,9 @@ class Simulator:
         if step.after_trans and self._engine_free[_TRANS] + step.after_trans > start:
             start = self._engine_free[_TRANS] + step.after_trans
             whom, why = self._engine_owner[_TRANS] or step.owner
+        behind = self._engine_free[engine] + step.after_vector
+        if step.after_vector and behind > start and self._engine_free[engine] != self._matrix_end:
+            start, (whom, why) = behind, self._engine_owner[engine] or step.owner
         for slot, cycles, reason in step.results:
             if started[slot] + cycles > start:
                 start, why, whom = started[slot] + cycles, reason, slot
@@ -398,6 +405,8 @@ class Simulator:
             start = self._path.enter(time, start, step.occupancy)
         self._engine_free[engine] = start + step.occupancy + (step.neighbour if self._shares else 0)
         self._engine_owner[engine] = step.owner
+        if step.after_vector:
+            self._matrix_end = self._engine_free[engine]
         self._stream_last[step.stream] = start + step.occupancy - 1 if engine == _VALU else start
         pipe = self._pipes[step.stream]
         if step.port == _VMEM:

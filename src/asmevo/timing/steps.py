@@ -49,7 +49,8 @@ class Step(Struct, gc=False):
     `neighbour`: cycles that its unit then serves the neighbour SIMD, if waves run there.
     `accumulates`: it overwrites a source, which it reads in the operand pipe; other sources are read in front of it.
     `holds`: what it waits for behind the operand pipe.
-    `after_trans`: cycles from the end of a transcendental to its execution.
+    `after_trans`, `after_vector`: cycles from the end of a transcendental or of another vector instruction, but a
+    matrix operation, to its execution.
     `unlimited`: any number of waves may issue it in a cycle.
     `held`: whether anything but the units can delay its issue. `entry`: cycles more behind an instruction
     that is no immediate. `gap`: cycles from its issue to the wave's next.
@@ -77,6 +78,7 @@ class Step(Struct, gc=False):
     special: bool
     owner: tuple[int, Cause]
     after_trans: int
+    after_vector: int
     neighbour: int
     to_gather: int
     longer: int
@@ -163,6 +165,9 @@ class Rules:
         self._first_vector = cost("first_valu_of_wave", "first valu")
         after_trans = cost("matrix_after_trans", "") if machine.two_clocks else None
         self._after_trans = after_trans.cycles if after_trans is not None else 0
+        self._trans_to_matrix = cost("trans_to_matrix", "dependency trans")
+        after_vector = cost("matrix_after_valu", "") if machine.two_clocks else None
+        self._after_vector = after_vector.cycles if after_vector is not None else 0
         neighbour = cost("vmem_store_neighbour", "") if machine.two_clocks else None
         self._neighbour = neighbour.cycles if neighbour is not None else 0
         self._double_stamp = cost("f64_to_stamp", "")
@@ -235,6 +240,7 @@ class Rules:
             owner=(-1, profile.occupancy.cause),
             neighbour=self._neighbour * profile.occupancy.cycles if profile.kind == "vmem_store" else 0,
             after_trans=self._after_trans if profile.port is MATRIX else 0,
+            after_vector=self._after_vector if profile.port is MATRIX else 0,
             to_pipe=way.to_pipe,
             gap=machine.interval,
             gap_cause=self._issue,
@@ -301,6 +307,8 @@ class Rules:
         """Cycles from the producer's execution to the consumer's, over one register unit."""
         if consumer.port is BRANCH and self._scalar_to_branch is not None:
             return self._scalar_to_branch
+        if producer.port is TRANS and consumer.port is MATRIX and self._trans_to_matrix is not None:
+            return self._trans_to_matrix
         if producer.port is MATRIX and consumer.port is MATRIX:
             forwarded = consumer.same_accumulator == producer.destination and consumer.same_accumulator
             if forwarded and consumer.same_accumulator >> unit & 1:
