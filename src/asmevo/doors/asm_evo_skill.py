@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import Struct, field
 
-from asmevo.doors.application import DebugConstraint, Rocm
+from asmevo.doors.application import DebugConstraint, Rocm, WholeWaves
 from asmevo.doors.exits import sentences
 from asmevo.doors.proposing import Adapter, LlmModel, LlmUrl, ModelPath, PromptFile, Wanted, own_proposers
 from asmevo.doors.searching import (
@@ -49,6 +49,7 @@ def evolve(
     proposers: BuiltInNames = None,
     fp: FloatingPoint = "exact",
     workers: Workers = 1,
+    whole_waves: WholeWaves = False,
     ledger: Annotated[Path, typer.Option(help="Where runs are recorded.")] = Path(".asmevo"),
     verbose: Annotated[bool, typer.Option("--verbose", help="Also each edit, and each gate's reason.")] = False,
     debug_constraint: DebugConstraint = False,
@@ -84,6 +85,7 @@ def evolve(
             built_in=built_in_of(proposers),
             floating_point=policy_of(fp),
             workers=workers,
+            whole_waves=whole_waves,
         )
         step = _Step(program, options, Ledger(ledger), verbose, debug_constraint)
         made = step.all(kernels)
