@@ -100,11 +100,28 @@ class Bench:
         if behind > _CLEARLY_SLOWER and occupancy(kernel).waves <= self._best_waves:
             cost = self.best.cost + behind
         else:
-            cold = estimate(kernel, waves=1, memory="cold").cycles / self._cold_cycles
-            cost = self.timing.predict(kernel, lone).cost + max(0.0, cold - 1.0)
+            cost = self.timing.predict(kernel, lone).cost + self._lost_cold(kernel)
         if len(self._costs) >= _COSTS_REMEMBERED:
             self._costs.clear()
         self._costs[version] = cost
+        return cost
+
+    def _lost_cold(self, kernel: Kernel) -> float:
+        """What a lone wave of a version loses with cold memory, as a share of the original's cycles there."""
+        return max(0.0, estimate(kernel, waves=1, memory="cold").cycles / self._cold_cycles - 1.0)
+
+    def _confirmed(self, kernel: Kernel, cost: float) -> float:
+        """The cost of a version; that of a new best one as offers are judged.
+
+        What looks best in few iterations need not be: a search that climbs on is at last left with nothing to offer.
+        So is one whose best version is slower than the original in one behaviour, which the timing gate refuses.
+        """
+        if cost >= self.best.cost:
+            return cost
+        prediction = self.patient_timing.predict(kernel)
+        cost = prediction.cost + self._lost_cold(kernel)
+        cost = max(cost, self.original.cost) if prediction.loses else cost
+        self._costs[version_hash(kernel)] = cost
         return cost
 
     def lets_in_more_waves(self, kernel: Kernel) -> bool:
@@ -166,7 +183,8 @@ class Bench:
         """The gates' verdicts, and what is kept; a defect in a gate or in the model costs this candidate only."""
         try:
             judgement = self.pipeline.judge(candidate)
-            cost = self.cost(candidate.kernel) if judgement.accepted else None
+            kernel = candidate.kernel
+            cost = self._confirmed(kernel, self.cost(kernel)) if judgement.accepted else None
         except Exception as error:
             return (broken_off(error),), None
         if cost is None:
