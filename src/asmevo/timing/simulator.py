@@ -28,6 +28,7 @@ from asmevo.timing.passes import Pass, StallKey, StretchLog, steady_period
 from asmevo.timing.register_file import RegisterFile
 from asmevo.timing.scalar_cache import ScalarCache
 from asmevo.timing.scalar_reads import ScalarReads
+from asmevo.timing.scalar_results import ScalarResults
 from asmevo.timing.shared_path import SharedPath, path_facts
 from asmevo.timing.steps import Step
 from asmevo.timing.wave import Bound, Time, Wave
@@ -96,6 +97,7 @@ class Simulator:
         self._pipes = [None if queue is None or not queue.pipe else OperandPipe(queue.pipe) for queue in queues]
         self._scalar_cache = ScalarCache(machine.scalar_cache_lines)
         self._scalar_reads = ScalarReads(machine.scalar_sources_underway)
+        self._scalar_results = _scalar_results(machine)
         self._barriers = Barriers(wave.group for wave in self.waves)
         self._ready: list[tuple[int, int]] = []
         facts = machine.register_file
@@ -271,6 +273,9 @@ class Simulator:
             if len(entries) >= queue.depth and entries[-queue.depth][0] > time:
                 time, why, culprit = entries[-queue.depth]
                 time, cause = time + queue.resume, why or queue.cause
+            results = self._scalar_results
+            if results is not None and step.stream == _VALU and results.free > time:
+                time, cause, culprit = results.free, results.cause, -1
         elif self._engine_free[step.engine] > time:
             time, (culprit, cause) = self._engine_free[step.engine], self._engine_owner[step.engine] or step.owner
         return (time, cause, culprit) if time > own else None
@@ -369,7 +374,9 @@ class Simulator:
         A vector memory instruction leaves its place when the one before it is done, whatever the neighbour does then.
         """
         engine, entries, started = step.engine, self._queues[step.stream], wave.started
-        start, whom = time + step.to_execute, step.slot
+        results, whom = self._scalar_results, step.slot
+        stays = results.enter(time, step.counted > 0) if results is not None and step.stream == _VALU else 0
+        start = time + stays + step.to_execute
         if step.scalar_sources and self._scalar_cache.read(wave.number, step.scalar_sources):
             start -= step.sooner
         if step.scalar_results:
@@ -393,10 +400,10 @@ class Simulator:
         for slot, cycles, reason in step.holds:
             if started[slot] + cycles > start:
                 start, why, whom = started[slot] + cycles, reason, slot
-        held, enters = start - free, time + step.to_pipe
+        held, enters = start - free, time + stays + step.to_pipe
         file = self._registers
         if file is not None and step.gathered is not None:
-            gathered = file.gather(wave.number, step.gathered, step.vector_writes, time + step.to_gather, start)
+            gathered = file.gather(wave.number, step.gathered, step.vector_writes, time + stays + step.to_gather, start)
             if gathered > start:
                 start, why, whom = gathered, self._bank_cause, step.slot
                 if not step.accumulates:
@@ -408,6 +415,8 @@ class Simulator:
         if step.after_vector:
             self._matrix_end = self._engine_free[engine]
         self._stream_last[step.stream] = start + step.occupancy - 1 if engine == _VALU else start
+        if step.counted and results is not None:
+            results.add(start + step.counted)
         pipe = self._pipes[step.stream]
         if step.port == _VMEM:
             left, self._memory_end = max(time + step.to_execute, self._memory_end), start + step.occupancy
@@ -467,3 +476,11 @@ class Simulator:
 
 def _add(wave: Wave, key: StallKey, cycles: int) -> None:
     wave.stalls[key] = wave.stalls.get(key, 0) + cycles
+
+
+def _scalar_results(machine: Machine) -> ScalarResults | None:
+    places = machine.cost("valu_scalar_results_of_simd", "valu scalar results under way")
+    stages = machine.cost("valu_issue_to_queue", "")
+    if places is None or stages is None or not machine.two_clocks:
+        return None
+    return ScalarResults(places.cycles, stages.cycles, places.cause)

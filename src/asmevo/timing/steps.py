@@ -49,6 +49,7 @@ class Step(Struct, gc=False):
     `neighbour`: cycles that its unit then serves the neighbour SIMD, if waves run there.
     `accumulates`: it overwrites a source, which it reads in the operand pipe; other sources are read in front of it.
     `holds`: what it waits for behind the operand pipe.
+    `counted`: cycles from execution until the scalar result of a vector instruction is counted, 0 if it has none.
     `after_trans`, `after_vector`: cycles from the end of a transcendental or of another vector instruction, but a
     matrix operation, to its execution.
     `unlimited`: any number of waves may issue it in a cycle.
@@ -77,6 +78,7 @@ class Step(Struct, gc=False):
     passes: int
     special: bool
     owner: tuple[int, Cause]
+    counted: int
     after_trans: int
     after_vector: int
     neighbour: int
@@ -165,6 +167,8 @@ class Rules:
         self._first_vector = cost("first_valu_of_wave", "first valu")
         after_trans = cost("matrix_after_trans", "") if machine.two_clocks else None
         self._after_trans = after_trans.cycles if after_trans is not None else 0
+        counted = cost("valu_scalar_result_counted", "")
+        self._counted = counted.cycles if counted is not None else 0
         self._trans_to_matrix = cost("trans_to_matrix", "dependency trans")
         after_vector = cost("matrix_after_valu", "") if machine.two_clocks else None
         self._after_vector = after_vector.cycles if after_vector is not None else 0
@@ -239,6 +243,7 @@ class Rules:
             special=bool(profile.places > 1 or profile.returns or profile.waits or profile.barrier),
             owner=(-1, profile.occupancy.cause),
             neighbour=self._neighbour * profile.occupancy.cycles if profile.kind == "vmem_store" else 0,
+            counted=self._counted + profile.occupancy.cycles - 1 if profile.vector and profile.writes_scalar else 0,
             after_trans=self._after_trans if profile.port is MATRIX else 0,
             after_vector=self._after_vector if profile.port is MATRIX else 0,
             to_pipe=way.to_pipe,

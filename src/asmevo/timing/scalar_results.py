@@ -1,0 +1,49 @@
+"""How many vector instructions with a scalar result a SIMD has under way: v_cmp, carries, v_readlane.
+
+Behind issue vector instructions go through a few stages, one a cycle, before they enter the queue. There one with a
+scalar result takes a place, and gives it back when the result is counted, some cycles after it executed. While none is
+free it stays, in front of all behind it: as many more as there are stages issue, of whatever wave, then none. (A single
+wave has fewer places of its own, and waits for them before it issues, see `orders`.)
+
+Found in gfx1100 E_8_8_16_4 and gfx1200 E_32_32_4, where 16 waves come to v_add_co and v_add_co_ci together: the ninth
+result executes 14 cycles after the first, the third vector instruction after it issues 9 cycles after the first
+executed, and so on with every eighth. Time is in cycles.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from asmevo.timing.costs import Cause
+
+_LONG_AGO = -(1 << 30)
+
+
+class ScalarResults:
+    """The stages before the vector queue of one SIMD, and its places for scalar results; at least 1 of each."""
+
+    __slots__ = ("_counted", "_entered", "_stages", "cause")
+
+    def __init__(self, places: int, stages: int, cause: Cause) -> None:
+        self._counted = deque([_LONG_AGO] * places, maxlen=places)
+        self._entered = deque([_LONG_AGO] * stages, maxlen=stages)
+        self._stages = stages
+        self.cause = cause
+
+    @property
+    def free(self) -> int:
+        """From when on a vector instruction may issue."""
+        return self._entered[0]
+
+    def enter(self, issue: int, has_result: bool) -> int:
+        """The next vector instruction issues; returns the cycles that it stays longer than it has to."""
+        usual = issue + self._stages
+        entered = max(usual, self._entered[-1] + 1)
+        if has_result and self._counted[0] > entered:
+            entered = self._counted[0]
+        self._entered.append(entered)
+        return entered - usual
+
+    def add(self, counted: int) -> None:
+        """The result of the instruction that entered last is counted at `counted`."""
+        self._counted.append(counted)
