@@ -74,6 +74,20 @@ def test_where_the_base_is_near_enough_no_addition_is_left() -> None:
     assert proved(kernel, version)
 
 
+def test_an_addition_of_nothing_goes_where_its_base_is_still_there() -> None:
+    """What is added to the start of LDS is often 0; where the base is another one by then, the sum is its copy."""
+    text = f"""{HEAD}v_add_u32_e32 v2, 0, v1
+{{between}}ds_read2_b32 v[6:7], v2 offset0:2 offset1:3
+s_waitcnt lgkmcnt(0)
+global_store_dwordx2 v1, v[6:7], s[0:1]
+s_endpgm"""
+    kernel, version = made(text.format(between=""))
+    assert version is not None
+    assert lines(version, "v_add", "ds_read") == ["ds_read2_b32 v[6:7], v1 offset0:2 offset1:3"]
+    assert proved(kernel, version)
+    assert made(text.format(between="v_lshlrev_b32_e32 v1, 3, v0\n"))[1] is None
+
+
 def test_a_common_address_finds_another_register_where_its_own_is_written() -> None:
     """v2 gets a loaded value before the last access; v3 is free from the first addition on."""
     reads = READS.replace("v[6:7]", "v[2:3]").replace("v3 offset0:2", "v5 offset0:2")

@@ -163,14 +163,16 @@ class _Shared:
         base, writer, _ = source
         left = sorted(accesses, key=lambda each: (each.number, each.place))
         there = [each for each in left if self._index.reaching(each.place, base) == writer]
-        number, near = 0, [each for each in there if each.offsets_from(0) is not None]
+        near = [each for each in there if each.offsets_from(0) is not None]
+        if near:
+            yield _Group(0, near)
+        left = [each for each in left if each.number and each not in near]
         while left:
-            if len({each.addition for each in near}) > (number != 0):
+            number = left[0].number
+            near = [each for each in left if each.offsets_from(number) is not None]
+            if len({each.addition for each in near}) > 1:
                 yield _Group(number, near)
             left = [each for each in left if each not in near]
-            if left:
-                number = left[0].number
-                near = [each for each in left if each.offsets_from(number) is not None]
 
     def _unread(self) -> set[int]:
         """Additions of which nobody reads the result any more; groups that save none are dropped."""
@@ -297,4 +299,4 @@ def _addition(decoded: Decoded) -> tuple[int, int] | None:
         value = int(number.text, 0)
     except ValueError:
         return None
-    return (span.base_unit, value) if value > 0 else None
+    return (span.base_unit, value) if value >= 0 else None
