@@ -63,19 +63,24 @@ class Linker(Tracker):
         self._order = Order(machine)
         self._history: dict[int, list[Link]] = {VALU_HISTORY: [], TRANS_HISTORY: [], SALU_HISTORY: []}
         self._read_vector = False
+        self._delay_after_wait = machine.cost("delay_alu_after_wait", "delay_alu")
 
     def stretch(self, instructions: Sequence[Instruction], taken: Sequence[bool], repeats: bool) -> list[Step]:
         places, profile_of = self.places, self._machine.profile
-        first = len(places)
+        first, waited = len(places), None
         for number, (instruction, goes) in enumerate(zip(instructions, taken, strict=True)):
             decoded = instruction.decoded
             profile = self._machine.skipped(decoded) if number in self._skipped else profile_of(decoded)
             if profile.delays is not None:
                 self._announce(profile)
+                waited = places[-1] if places and places[-1].profile.waits else None
             elif decoded.mnemonic != "s_delay_alu":
                 place = Place(len(places), instruction, profile, goes)
                 if self._pending:
                     place.delays = self._next_delays()
+                if waited is not None and self._delay_after_wait is not None:
+                    place.issued[waited.slot, *self._delay_after_wait] = None
+                waited = None
                 places.append(place)
         here = range(first, len(places))
         for place in places[first:]:
