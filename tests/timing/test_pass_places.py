@@ -11,7 +11,8 @@ import pytest
 from asmevo.target import load_target
 from asmevo.timing.machine import Machine
 
-FOUR, TWO = 4, 2
+TRANS, MAD, SHIFT = (4, False), (4, True), (2, True)
+"""Passes, and whether it is alone on the vector port."""
 
 
 def _queue(frees: list[int]) -> list[tuple[int, None, int]]:
@@ -20,33 +21,34 @@ def _queue(frees: list[int]) -> list[tuple[int, None, int]]:
 
 
 @pytest.mark.parametrize(
-    ("passes", "frees", "following"),
+    ("kind", "frees", "following"),
     [
-        (FOUR, [29, 45, 46, 47, 48], 30),  # the third pass waits
-        (FOUR, [28, 44, 60, 61, 62, 63], 45),  # the second and the third
-        (FOUR, [1, 2, 3, 4, 33, 49, 50], 4),  # places come in time
-        (FOUR, [17, 33, 34, 35, 36, 37, 38], 34),  # the first waits
-        (FOUR, [13, 14, 15, 16, 17, 46, 47], 15),
-        (FOUR, [7, 8, 26, 34, 50, 51, 53], 26),
-        (FOUR, [1, 2, 4, 8, 9, 10, 12], 4),
-        (TWO, [3, 4, 6, 10, 11, 12], 2),
-        (TWO, [14, 22, 23, 25, 29, 30], 14),
-        (TWO, [2, 11, 12, 14, 18, 35, 37], 11),
-        (TWO, [7, 23, 31, 35, 36, 38, 40], 7),  # a cycle later for the same wave
+        (TRANS, [29, 45, 46, 47, 48], 30),  # the third pass waits
+        (TRANS, [28, 44, 60, 61, 62, 63], 45),  # the second and the third
+        (TRANS, [1, 2, 3, 4, 33, 49, 50], 4),  # places come in time
+        (TRANS, [17, 33, 34, 35, 36, 37, 38], 34),  # the first waits
+        (TRANS, [13, 14, 15, 16, 17, 46, 47], 15),
+        (TRANS, [3, 4, 5, 6, 7, 8, 9], 4),
+        (MAD, [7, 8, 26, 34, 50, 51, 53], 26),
+        (MAD, [1, 2, 4, 8, 9, 10, 12], 4),
+        (SHIFT, [3, 4, 6, 10, 11, 12], 2),
+        (SHIFT, [14, 22, 23, 25, 29, 30], 14),
+        (SHIFT, [2, 11, 12, 14, 18, 35, 37], 11),
+        (SHIFT, [7, 23, 31, 35, 36, 38, 40], 7),  # a cycle later for the same wave
     ],
 )
-def test_the_next_of_several_passes_waits_for_places(passes: int, frees: list[int], following: int) -> None:
+def test_the_next_of_several_passes_waits_for_places(kind: tuple[int, bool], frees: list[int], following: int) -> None:
     state = Machine(load_target("gfx1201"), 32, "l2").pass_places()
-    assert state.issue(0, passes, 3, _queue(frees)) == following
+    assert state.issue(0, kind[0], 3, kind[1], _queue(frees)) == following
 
 
 def test_one_pass_instructions_between_the_passes_are_settled_first() -> None:
     """The first goes with a pass that waits at 33, not 18; two with none that waits at 32, one alone with the last."""
     state = Machine(load_target("gfx1201"), 32, "l2").pass_places()
-    assert state.issue(0, FOUR, 0, _queue([17, 33, 34, 35, 36])) == 18
+    assert state.issue(0, 4, 0, False, _queue([17, 33, 34, 35, 36])) == 18
     assert state.open_until > 3
     assert state.pass_by() == 33
-    assert state.issue(0, FOUR, 0, _queue([1, 2, 3, 32, 48, 64, 65])) == 4
+    assert state.issue(0, 4, 0, False, _queue([1, 2, 3, 32, 48, 64, 65])) == 4
     assert state.open_until > 3
     assert state.pass_by() < 4
     assert state.pass_by() == 32
@@ -54,11 +56,11 @@ def test_one_pass_instructions_between_the_passes_are_settled_first() -> None:
 
 def test_the_wave_whose_passes_waited_follows_a_cycle_later() -> None:
     state = Machine(load_target("gfx1201"), 32, "l2").pass_places()
-    state.issue(0, FOUR, 5, _queue([28, 44, 60, 61, 62, 63]))
+    state.issue(0, 4, 5, False, _queue([28, 44, 60, 61, 62, 63]))
     assert (state.holder, state.holder_free) == (5, 46)
-    state.issue(0, TWO, 5, _queue([7, 23, 31, 35, 36, 38, 40]))
+    state.issue(0, 2, 5, True, _queue([7, 23, 31, 35, 36, 38, 40]))
     assert (state.holder, state.holder_free) == (5, 8)
-    state.issue(0, FOUR, 5, _queue([29, 45, 46, 47, 48]))
+    state.issue(0, 4, 5, False, _queue([29, 45, 46, 47, 48]))
     assert state.holder == -1
 
 

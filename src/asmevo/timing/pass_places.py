@@ -6,7 +6,8 @@ than it keeps. The last place of the queue is not for them. A pass that finds no
 those behind it with it. Meanwhile no other instruction of several passes and no matrix operation can issue (they share
 this way), while one-pass instructions still take places; one that comes between the passes has to be settled too before
 the way is free (if no pass waits, the second one that comes). The wave that issued the instruction can follow with
-another a cycle later than other waves if more than one of its passes waited.
+another a cycle later than other waves if more than one of its passes waited. Transcendentals and the others differ
+in details.
 
 Worked out from the 8 waves of custom_handwritten on gfx1201: told all issues and executions before, the model gives
 the vector issues of object 09f1026f7e to the cycle but one, and those of 77e2606e29, which took no part in it, but
@@ -27,29 +28,39 @@ class PassPlaces:
 
     `depth`: places of the queue; `places`: most places that passes need at a time; `entry`: cycles from issue until
     the first pass needs its place. `holder` is the wave that issued it and may not follow before `holder_free` (-1:
-    none), `open_until` the cycle before which one-pass instructions come between the passes.
+    none; where it was `alone` on the vector port not even with a one-pass instruction), `open_until` the cycle before
+    which one-pass instructions come between the passes.
     """
 
-    __slots__ = ("_depth", "_entry", "_places", "_settled", "_spare", "holder", "holder_free", "open_until")
+    __slots__ = ("_depth", "_entry", "_places", "_settled", "_spare", "alone", "holder", "holder_free", "open_until")
 
     def __init__(self, depth: int, places: int, entry: int) -> None:
         self._depth, self._places, self._entry = depth, places, entry
-        self.holder, self._spare = -1, False
+        self.holder, self._spare, self.alone = -1, False, False
         self.holder_free = self.open_until = self._settled = _LONG_AGO
 
-    def issue(self, time: int, passes: int, wave: int, queue: Sequence[tuple[int, Cause | None, int]]) -> int:
+    def issue(
+        self, time: int, passes: int, wave: int, alone: bool, queue: Sequence[tuple[int, Cause | None, int]]
+    ) -> int:
         """An instruction issues; `queue` ends with its own entry. Returns from when on another one may.
 
-        The first item of an entry is the cycle from which its place is free again.
+        `alone`: it holds the vector port as well, as all but transcendentals do; of a transcendental that has to wait
+        with its first pass the second needs no place. The first item of an entry is the cycle from which its place is
+        free again.
         """
-        self.holder, self.open_until = -1, _LONG_AGO
+        self.holder, self.open_until, self.alone = -1, _LONG_AGO, alone
         depth, places = self._depth, min(passes, self._places)
         free = time + passes
         if len(queue) < depth:
             return free
         first, last = queue[-depth][0], queue[places - depth - 1][0]
         if first > time + self._entry:
-            free = queue[passes - depth - 2][0]
+            if alone:
+                free = queue[passes - depth - 2][0]
+            elif queue[1 - depth][0] > free:
+                free = queue[1 - depth][0] + 1
+            else:
+                return free
             self.holder, self.holder_free = wave, free + 1
             return free
         self._spare = last < time + self._entry + places

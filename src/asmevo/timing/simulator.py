@@ -265,8 +265,10 @@ class Simulator:
         shared = step.shared_port
         if shared >= 0 and free[shared] > time:
             time, culprit = free[shared], self._port_owner[shared]
-        if shared >= 0 and number == self._passes.holder and self._passes.holder_free > time:
-            time, culprit = self._passes.holder_free, self._port_owner[_TRANS]
+        passes = self._passes
+        follows = number == passes.holder and (shared >= 0 or (passes.alone and step.port == _VALU))
+        if follows and passes.holder_free > time:
+            time, culprit = passes.holder_free, self._port_owner[_TRANS]
         queue = step.queue
         if queue is not None:
             entries = self._queues[step.stream]
@@ -362,10 +364,11 @@ class Simulator:
 
     def _hold_ports(self, wave: Wave, step: Step, time: int) -> None:
         """An instruction of several passes keeps its ports until the last pass has a place in the queue."""
-        free = self._passes.issue(time, step.places, wave.number, self._queues[step.stream])
+        alone = step.port == _VALU
+        free = self._passes.issue(time, step.places, wave.number, alone, self._queues[step.stream])
         port_free = self._port_free
         port_free[_TRANS] = max(port_free[_TRANS], free)
-        if step.port == _VALU:
+        if alone:
             port_free[_VALU] = max(port_free[_VALU], free)
 
     def _enqueue(self, wave: Wave, step: Step, queue: Queue, time: int) -> int:
