@@ -15,6 +15,7 @@ from asmevo.timing.path import split_instructions
 from asmevo.timing.scenarios import machine_for
 from asmevo.timing.schedule import schedule
 from asmevo.timing.simulator import Simulator
+from asmevo.timing.wave import Wave
 
 
 @pytest.mark.parametrize("gpu", ["gfx1100", "gfx1200"])
@@ -140,14 +141,14 @@ def test_the_place_of_a_matrix_operation_that_need_not_wait(kernel_of: Build) ->
     assert times[9:11] == [times[1] + 24, times[1] + 24 + 16]
 
 
-def executions(kernel_of: Build, text: str) -> list[int]:
-    """When each instruction of a lone wave on gfx1201 starts to execute."""
+def lone_wave(kernel_of: Build, text: str) -> Wave:
+    """A wave on gfx1201 that went through a text and s_endpgm."""
     kernel = kernel_of("gfx1201", f"{text}\ns_endpgm")
     machine = machine_for(kernel.target, 32, "l2")
     code = kernel.instructions
     simulator = Simulator(machine, [(schedule(machine, [(code, [False] * len(code), False)])[0], False, 1)], 1, 1, 0)
     simulator.run()
-    return simulator.waves[0].started[: len(code) - 1]
+    return simulator.waves[0]
 
 
 def test_what_a_matrix_operation_executes_behind(kernel_of: Build) -> None:
@@ -155,9 +156,9 @@ def test_what_a_matrix_operation_executes_behind(kernel_of: Build) -> None:
 
     v_wmma at 334, v_mov at 335, v_wmma at 352: 2 after the v_mov. v_rcp of a source at 1634, v_wmma at 1660: 11 after.
     """
-    first, move, second = executions(kernel_of, f"{wmma(0)}\nv_mov_b32 v250, 0\n{wmma(1)}")
+    first, move, second = lone_wave(kernel_of, f"{wmma(0)}\nv_mov_b32 v250, 0\n{wmma(1)}").started[:3]
     assert (move - first, second - move) == (16, 2)
-    trans, *_, matrix = executions(kernel_of, f"v_rcp_f32 v200, v210\n{wmma(0)}")
+    trans, matrix = lone_wave(kernel_of, f"v_rcp_f32 v200, v210\n{wmma(0)}").started[:2]
     assert matrix - trans == 11
 
 
@@ -199,3 +200,10 @@ def test_delay_alu_behind_a_wait_takes_a_cycle(kernel_of: Build) -> None:
     assert gaps(kernel_of, "gfx1200", code.format("s_wait_kmcnt 0x0", "")) == [1]
     assert gaps(kernel_of, "gfx1200", code.format("s_wait_kmcnt 0x0", delay)) == [2]
     assert gaps(kernel_of, "gfx1200", code.format("v_mov_b32 v4, 0", delay)) == [1]
+
+
+@pytest.mark.parametrize(("last", "cycles"), [("v_xor_b32 v0, v1, v2", 11), ("v_rcp_f32 v0, v1", 16)])
+def test_a_wave_ends_behind_its_last_vector_instruction(kernel_of: Build, last: str, cycles: int) -> None:
+    """From execution: v_xor 11 (7 of 13, discover_ops), v_rcp 16 (8 of 16, gfx1201 custom_handwritten)."""
+    wave = lone_wave(kernel_of, last)
+    assert wave.issued[-1] - wave.started[0] == cycles

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from asmevo.timing.costs import LANE_MASKS, SCALAR_RESULTS, Cause, Cost, Profile
-from asmevo.timing.instruction_class import END, LDS, SALU, VMEM
+from asmevo.timing.instruction_class import END, LDS, SALU, VALU, VMEM
 from asmevo.timing.machine import Machine
 from asmevo.timing.tracker import Tracker
 
@@ -56,7 +56,6 @@ class Order(Tracker):
         self._after_vector = {
             VMEM: cost("vmem_after_valu_execute", "vmem after valu"),
             LDS: cost("lds_after_valu_execute", "lds after valu"),
-            END: cost("end_after_valu_execute", "end after valu"),
         }
         self._source_read = {
             VMEM: cost("vmem_sources_read", "vmem reads source"),
@@ -72,7 +71,10 @@ class Order(Tracker):
         self._exec_results = _Underway(cost("valu_exec_results_underway", "valu exec results under way"), counted)
         self.scalar_writer: Link | None = None
         """What scalar instructions issue behind: the latest vector instruction with a scalar result."""
+        self._end_after_vector = cost("end_after_valu_execute", "end after valu")
+        self._end_after_other = cost("end_after_trans_or_matrix_execute", "end after valu")
         self._vector: int | None = None
+        self._vector_profile: Profile | None = None
         self._scalar: int | None = None
         self._scalar_busy = self._scalar_result = 0
         self._scalar_sets_hwreg = False
@@ -95,10 +97,19 @@ class Order(Tracker):
         after_vector = self._after_vector.get(profile.port)
         if self._vector is not None and after_vector is not None and not profile.moves_nothing:
             yield (self._vector, *after_vector)
+        if profile.port is END:
+            yield from self._before_end()
         if profile.port is VMEM and self._lds is not None and not profile.moves_nothing:
             yield self._lds
         if profile.waits_for_memory_read and self._memory is not None:
             yield self._memory
+
+    def _before_end(self) -> Iterator[Link]:
+        """A wave ends some time after its last vector instruction, counted from the end of its execution."""
+        last = self._vector_profile
+        cost = self._end_after_vector if last is not None and last.port is VALU else self._end_after_other
+        if self._vector is not None and last is not None and cost is not None:
+            yield (self._vector, cost.cycles + last.occupancy.cycles - 1, cost.cause)
 
     def _before_scalar(self, profile: Profile) -> Iterator[Link]:
         if self._vector_read is not None:
@@ -125,7 +136,7 @@ class Order(Tracker):
 
     def pass_by(self, slot: int, profile: Profile) -> None:
         if profile.vector:
-            self._vector = slot
+            self._vector, self._vector_profile = slot, profile
             if profile.writes_exec:
                 self._exec_results.add(slot, profile)
             if profile.writes_scalar:
