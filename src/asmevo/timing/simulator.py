@@ -393,9 +393,10 @@ class Simulator:
         if step.after_trans and self._engine_free[_TRANS] + step.after_trans > start:
             start = self._engine_free[_TRANS] + step.after_trans
             whom, why = self._engine_owner[_TRANS] or step.owner
-        behind = self._engine_free[engine] + step.after_vector
-        if step.after_vector and behind > start and self._engine_free[engine] != self._matrix_end:
-            start, (whom, why) = behind, self._engine_owner[engine] or step.owner
+        if step.after_vector and self._engine_free[engine] != self._matrix_end:
+            behind = self._engine_free[engine] + step.after_vector
+            if behind > start:
+                start, (whom, why) = behind, self._engine_owner[engine] or step.owner
         for slot, cycles, reason in step.results:
             if started[slot] + cycles > start:
                 start, why, whom = started[slot] + cycles, reason, slot
