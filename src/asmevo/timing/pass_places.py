@@ -6,8 +6,8 @@ than it keeps. The last place of the queue is not for them. A pass that finds no
 those behind it with it. Meanwhile no other instruction of several passes and no matrix operation can issue (they share
 this way), while one-pass instructions still take places; one that comes between the passes has to be settled too before
 the way is free (if no pass waits, the second one that comes). The wave that issued the instruction can follow with
-another a cycle later than other waves if more than one of its passes waited. Transcendentals and the others differ
-in details.
+another later than other waves, a cycle for each pass that waited but one. Transcendentals and the others differ in
+details.
 
 Worked out from the 8 waves of custom_handwritten on gfx1201: told all issues and executions before, the model gives
 the vector issues of object 09f1026f7e to the cycle but one, and those of 77e2606e29, which took no part in it, but
@@ -61,7 +61,8 @@ class PassPlaces:
                 free = queue[1 - depth][0] + 1
             else:
                 return free
-            self.holder, self.holder_free = wave, free + 1
+            third_waits = not alone and queue[1 - depth][0] > first + 1
+            self.holder, self.holder_free = wave, free + 1 + third_waits
             return free
         self._spare = last < time + self._entry + places
         if not self._spare:
