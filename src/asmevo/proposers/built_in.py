@@ -1,4 +1,8 @@
-"""The built-in proposers by name, in the order in which a search first asks them: quick ones before patient ones."""
+"""The built-in proposers by name, in the order in which a search first asks them: quick ones before patient ones.
+
+The renamer comes before the list scheduler: its few orders are bound by values only, and where the old registers
+allow one it keeps them.
+"""
 
 from __future__ import annotations
 
@@ -44,11 +48,11 @@ def _genetic(policy: FloatPolicy) -> Proposer:
 
 _ALL = (
     BuiltIn("waits", "waits and no-ops dropped, relaxed, sunk, merged", lambda policy: WaitRelaxer()),
+    BuiltIn("renamer", "registers renamed so that false dependences and bank conflicts go", lambda policy: Renamer()),
     BuiltIn("list-scheduler", "hot blocks in a new order that hides latency", lambda policy: ListScheduler()),
     BuiltIn("templates", "rules that replace a few instructions by better ones", Templates),
     BuiltIn("lds-bases", "LDS addresses that share one register, with other offsets", lambda policy: LdsBases()),
     BuiltIn("dual-issue", "vector instructions paired (VOPD), renamed where need be", lambda policy: DualIssue()),
-    BuiltIn("renamer", "registers renamed so that false dependences and bank conflicts go", lambda policy: Renamer()),
     BuiltIn(
         "pipeliner",
         "address arithmetic at the head of a loop done an iteration ahead",
