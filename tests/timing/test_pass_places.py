@@ -34,7 +34,8 @@ def _queue(frees: list[int]) -> list[tuple[int, None, int]]:
         (SHIFT, [3, 4, 6, 10, 11, 12], 2),
         (SHIFT, [14, 22, 23, 25, 29, 30], 14),
         (SHIFT, [2, 11, 12, 14, 18, 35, 37], 11),
-        (SHIFT, [7, 23, 31, 35, 36, 38, 40], 7),  # a cycle later for the same wave
+        (SHIFT, [7, 23, 31, 35, 36, 38, 40], 8),
+        (TRANS, [16, 24, 40, 48, 64, 72, 73], 40),
     ],
 )
 def test_the_next_of_several_passes_waits_for_places(kind: tuple[int, bool], frees: list[int], following: int) -> None:
@@ -62,8 +63,10 @@ def test_the_wave_whose_passes_waited_follows_a_cycle_later() -> None:
     assert (state.holder, state.holder_free) == (5, 19)
     state.issue(0, 4, 5, False, _queue([17, 33, 34, 35, 36, 37, 38]))
     assert (state.holder, state.holder_free) == (5, 36)
-    state.issue(0, 2, 5, True, _queue([7, 23, 31, 35, 36, 38, 40]))
-    assert (state.holder, state.holder_free) == (5, 8)
+    state.issue(0, 4, 5, False, _queue([16, 24, 40, 48, 64, 72, 73]))
+    assert (state.holder, state.holder_free) == (5, 42)
+    state.issue(0, 4, 5, True, _queue([8, 24, 32, 48, 56, 72, 80]))
+    assert (state.holder, state.holder_free) == (5, 33)
     state.issue(0, 4, 5, False, _queue([29, 45, 46, 47, 48]))
     assert state.holder == -1
 

@@ -44,9 +44,8 @@ class PassPlaces:
     ) -> int:
         """An instruction issues; `queue` ends with its own entry. Returns from when on another one may.
 
-        `alone`: it holds the vector port as well, as all but transcendentals do; of a transcendental that has to wait
-        with its first pass the second needs no place. The first item of an entry is the cycle from which its place is
-        free again.
+        `alone`: it holds the vector port as well, as all but transcendentals do. The first item of an entry is the
+        cycle from which its place is free again.
         """
         self.holder, self.open_until, self.alone = -1, _LONG_AGO, alone
         depth, places = self._depth, min(passes, self._places)
@@ -55,14 +54,13 @@ class PassPlaces:
             return free
         first, last = queue[-depth][0], queue[places - depth - 1][0]
         if first > time + self._entry:
-            if alone:
-                free = queue[passes - depth - 2][0]
-            elif queue[1 - depth][0] > free:
-                free = queue[1 - depth][0] + 1
-            else:
+            behind = max(queue[passes - depth - 2][0], first + 1)
+            if not alone and behind <= free + 1:
                 return free
-            third_waits = not alone and queue[1 - depth][0] > first + 1
-            self.holder, self.holder_free = wave, free + 1 + third_waits
+            free = behind
+            if passes > places:
+                third_waits = not alone and queue[1 - depth][0] > first + 1
+                self.holder, self.holder_free = wave, free + 1 + third_waits
             return free
         self._spare = last < time + self._entry + places
         if not self._spare:
