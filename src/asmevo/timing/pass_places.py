@@ -9,9 +9,9 @@ the way is free (if no pass waits, the second one that comes). The wave that iss
 another later than other waves, a cycle for each pass that waited but one. Transcendentals and the others differ in
 details.
 
-Worked out from the 8 waves of custom_handwritten on gfx1201: told all issues and executions before, the model gives
-the vector issues of object 09f1026f7e to the cycle but one, and those of 77e2606e29, which took no part in it, but
-a few. Time is in cycles.
+Worked out from custom_handwritten on gfx1201: the rule from the 8 waves of object 09f1026f7e, where the model now has
+the order of the waves as silicon has it nearly throughout; the details from the 2 waves of 97aab6e67d. Object 77e2606e29
+took no part. Time is in cycles.
 """
 
 from __future__ import annotations
