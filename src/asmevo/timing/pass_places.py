@@ -10,8 +10,8 @@ another later than other waves, a cycle for each pass that waited but one. Trans
 details.
 
 Worked out from custom_handwritten on gfx1201: the rule from the 8 waves of object 09f1026f7e, where the model now has
-the order of the waves as silicon has it nearly throughout; the details from the 2 waves of 97aab6e67d. Object 77e2606e29
-took no part. Time is in cycles.
+the order of the waves as silicon has it nearly throughout; the details from the 2 waves of 97aab6e67d. The third
+object, 77e2606e29, took no part. Time is in cycles.
 """
 
 from __future__ import annotations
