@@ -188,23 +188,24 @@ def _hidden(found: list[Result]) -> list[str]:
     ]
 
 
-def sureness(found: list[Result], errors: Mapping[str, list[float]]) -> list[str]:
+def sureness(found: list[Result], errors: Mapping[str, Mapping[str, float]]) -> list[str]:
     """How well the numbers are known on each target, and which rows are beyond the model's error there.
 
-    `errors` by target: mean errors of a wave's time of the traced kernels that only test the model.
+    `errors` by target: of how many `kernels` traces were replayed, and the `mean` and `worst` error of a wave's time.
     """
     lines = []
     for target in dict.fromkeys(result.target for result in found):
         own = [result for result in found if result.target == target]
         words = f"{target}: the default's cycles rest on numbers that are {_known(own)} (median over kernels)"
         if target in errors:
-            worst = max(errors[target])
+            worst, kernels = errors[target]["worst"], errors[target]["kernels"]
             changes = [abs(result.change(row)) for result in own for row in result.rows if row.stage != "llvm"]
             beyond = sum(change > worst for change in changes)
             words += (
-                "; replaying traced kernels that it was not fitted on, with waits given, it misses a wave's time by"
-                f" {min(errors[target]):.1%} to {worst:.1%}, and {beyond} of {len(changes)} agent rows differ from the"
-                " default by more than that."
+                f"; replaying {kernels} traced kernels, with waits given, it misses a wave's time by"
+                f" {errors[target]['mean']:.1%} in the mean and {worst:.1%} at worst (docs/timing_validation.md says which"
+                f" of them it was fitted on), and {beyond} of {len(changes)} agent rows differ from the default by more"
+                " than the worst."
             )
         else:
             words += "; no trace of this target is there, so nothing says how far the model is off."

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 import time
 from pathlib import Path
@@ -24,13 +23,12 @@ from asmevo.fusion import assumptions_for, read_chain, search
 from asmevo.program import ProgramError
 from asmevo.report.fusion import fusion_dict
 from asmevo.target import load_target
+from asmevo.target.data_files import read
 from asmevo.toolchain import ToolchainError
 
 HERE = Path(__file__).parent
 KERNELS = HERE / "kernels"
 RESULTS = HERE / "results"
-VALIDATION = HERE.parent / "docs" / "timing_validation.md"
-_TESTING = "## Kernels that only test the model"
 CHAIN = HERE.parent / "examples" / "fusion" / "expert_gate.yaml"
 
 _ONE_TILE = mlp_launch(rows=64, columns=64, depth=32)
@@ -60,19 +58,8 @@ def fused(target: str) -> dict[str, Any]:
 
 
 def model_errors() -> dict[str, Any]:
-    """By target, the mean wave time errors of the traced kernels that the model was not fitted on."""
-    found: dict[str, Any] = {}
-    if _TESTING not in VALIDATION.read_text():
-        return found
-    table = VALIDATION.read_text().split(_TESTING)[1].split("\n## ")[0]
-    lines = [line.strip("|").split("|") for line in table.splitlines() if line.startswith("|")]
-    columns = [name.strip() for name in lines[0]]
-    for line in lines[2:]:
-        cells = dict(zip(columns, (cell.strip() for cell in line), strict=False))
-        number = re.match(r"([\d.]+)%", cells.get("wave time error", ""))
-        if number:
-            found.setdefault(cells["target"], []).append(round(float(number[1]) / 100, 4))
-    return found
+    """By target, what the model misses on traces of silicon; see the head of the data file."""
+    return read("model_errors")
 
 
 def _keep(name: str, again: bool, make: Any, *arguments: str) -> None:

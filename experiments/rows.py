@@ -140,7 +140,7 @@ def fusions() -> dict[str, dict[str, Any]]:
     return {file.stem.removeprefix("fusion."): json.loads(file.read_text()) for file in files}
 
 
-def model_errors() -> dict[str, list[float]]:
+def model_errors() -> dict[str, dict[str, float]]:
     """What `experiment.py` kept of the model's validation, by target."""
-    found: dict[str, list[float]] = json.loads((RESULTS / "model_errors.json").read_text())
+    found: dict[str, dict[str, float]] = json.loads((RESULTS / "model_errors.json").read_text())
     return found
