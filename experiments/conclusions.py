@@ -204,8 +204,8 @@ def sureness(found: list[Result], errors: Mapping[str, Mapping[str, float]]) -> 
             words += (
                 f"; replaying {kernels} traced kernels, with waits given, it misses a wave's time by"
                 f" {errors[target]['mean']:.1%} in the mean and {worst:.1%} at worst (docs/timing_validation.md says"
-                f" which of them it was fitted on), and {beyond} of {len(changes)} agent rows differ from the default by"
-                " more than the worst."
+                f" which of them it was fitted on), and {beyond} of {len(changes)} agent rows differ from the default"
+                " by more than the worst."
             )
         else:
             words += "; no trace of this target is there, so nothing says how far the model is off."
