@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from emulated_launches import launch, program_of
+from value_loops import loop
 from written_kernels import written
 
 from asmevo.analysis.liveness import Liveness
@@ -16,25 +17,7 @@ from asmevo.proposers.compaction_layout import Layout
 from asmevo.proposers.pressure_bound import highest_pinned, least_vgprs
 from asmevo.proposers.rematerialisation import Rematerialisation
 
-LOOP = """
-s_load_dwordx2 s[0:1], s[4:5], 0x0
-v_lshlrev_b32_e32 v1, 2, v0
-{maker}
-s_movk_i32 s2, 0x10
-s_waitcnt lgkmcnt(0)
-L:
-global_load_dword v2, v1, s[0:1]
-s_waitcnt vmcnt(0)
-v_add_u32_e32 v2, v2, v7
-global_store_dword v1, v2, s[0:1]
-v_add_u32_e32 v1, 64, v1
-s_sub_u32 s2, s2, 1
-s_cmp_lg_u32 s2, 0
-s_cbranch_scc1 L
-v_add_u32_e32 v0, 1, v0
-global_store_dword v1, v0, s[0:1]
-s_endpgm
-"""
+THEN = "v_add_u32_e32 v0, 1, v0\nglobal_store_dword v1, v0, s[0:1]"
 PAIRS = """
 global_load_dwordx2 v[4:5], v0, s[0:1]
 global_load_dwordx2 v[6:7], v0, s[0:1] offset:8
@@ -56,7 +39,7 @@ def _least(kernel: Kernel, block: int) -> int:
 @pytest.mark.parametrize(("maker", "least"), [("v_exp_f32_e32 v7, v0", 4), ("v_mov_b32_e32 v7, 0x1234", 3)])
 def test_what_lives_through_a_block_counts_unless_it_can_be_made_again(maker: str, least: int) -> None:
     """v0 and v7 live through the loop, and v1 and v2 are stored together; v7 may be a constant."""
-    assert _least(written(LOOP.format(maker=maker), "gfx90a"), 1) == least
+    assert _least(loop(maker, behind=THEN), 1) == least
 
 
 @pytest.mark.parametrize(("first", "second", "least"), [(4, 6, 3), (4, 7, 3), (5, 7, 4)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from emulated_launches import launch, program_of
-from written_kernels import written
+from value_loops import loop
 
 from asmevo.analysis.liveness import Liveness
 from asmevo.analysis.occupancy import occupancy
@@ -16,31 +16,8 @@ from asmevo.proposers.pressure_relief import blocks_over, most_alive, relieved
 from asmevo.proposers.rematerialisation import Rematerialisation
 from asmevo.prover import KernelProver, Outcome
 
-LOOP = """
-s_load_dwordx2 s[0:1], s[4:5], 0x0
-v_lshlrev_b32_e32 v1, 2, v0
-{maker}
-s_movk_i32 s2, 0x10
-s_waitcnt lgkmcnt(0)
-{between}
-L:
-global_load_dword v2, v1, s[0:1]
-s_waitcnt vmcnt(0)
-v_add_u32_e32 v2, v2, v7
-global_store_dword v1, v2, s[0:1]
-v_add_u32_e32 v1, 64, v1
-s_sub_u32 s2, s2, 1
-s_cmp_lg_u32 s2, 0
-s_cbranch_scc1 L
-{behind}
-s_endpgm
-"""
 LATER = "v_add_u32_e32 v0, s8, v0\nglobal_store_dword v1, v0, s[0:1]"
 """Reads s8 and v0, so that they live all through the loop."""
-
-
-def loop(maker: str, between: str = "", behind: str = "") -> Kernel:
-    return written(LOOP.format(maker=maker, between=between, behind=behind), "gfx90a")
 
 
 def remade(kernel: Kernel) -> tuple[Kernel, int]:
@@ -95,9 +72,8 @@ def test_what_is_not_cheap_or_not_the_same_stays(maker: str, between: str) -> No
 def test_a_value_made_of_a_changed_source_would_not_be_proved() -> None:
     """What the rule about sources is for: the same edit by hand, behind a write of the source."""
     kernel = loop("v_mov_b32_e32 v7, s8", "s_mov_b32 s8, 5", LATER)
-    wrong = LOOP.format(maker="", between="s_mov_b32 s8, 5", behind=LATER)
-    wrong = wrong.replace("v_add_u32_e32 v2, v2, v7", "v_mov_b32_e32 v7, s8\nv_add_u32_e32 v2, v2, v7")
-    assert KernelProver(kernel).prove(written(wrong, "gfx90a")).outcome is not Outcome.PROVED
+    wrong = loop("", between="s_mov_b32 s8, 5", behind=LATER, again="v_mov_b32_e32 v7, s8")
+    assert KernelProver(kernel).prove(wrong).outcome is not Outcome.PROVED
 
 
 # --- real kernels --------------------------------------------------------------------------------------------
