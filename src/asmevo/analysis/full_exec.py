@@ -78,9 +78,7 @@ class FullExec(Struct, frozen=True, dict=True):
 
     @cached_property
     def _launch_blocks(self) -> frozenset[int | None]:
-        descriptor = self.kernel.descriptor
-        offsets = descriptor.entry_offsets if descriptor is not None else ()
-        return frozenset(self.kernel.block_at(offset) for offset in offsets[1:])
+        return frozenset(self.kernel.block_at(offset) for offset in self.kernel.entry_offsets[1:])
 
     def _at(self, block: int, state: int) -> int:
         """What holds in front of a block if this is known from the paths to it: launches may enter there, too."""

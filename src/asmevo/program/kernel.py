@@ -116,6 +116,11 @@ class Kernel(Struct, frozen=True, eq=False, dict=True):
             for place, instruction in enumerate(block.instructions):
                 yield block, place, instruction
 
+    @property
+    def entry_offsets(self) -> tuple[int, ...]:
+        """Where a launch may start, in bytes from the kernel's start; nowhere without a descriptor."""
+        return self.descriptor.entry_offsets if self.descriptor is not None else ()
+
     def block_at(self, offset: int) -> int | None:
         """The block that starts so many bytes behind the kernel's start."""
         place = 0

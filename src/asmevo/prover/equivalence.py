@@ -67,7 +67,7 @@ class Prover:
         self._runs: dict[int, tuple[Values, Outcome]] = {}
         linked = {i.reference.getpc for i in parent.instructions if i.reference is not None}
         self._loose_getpcs = tuple(i for i in parent.instructions if i.mnemonic in PC_READS and i.id not in linked)
-        offsets = parent.descriptor.entry_offsets if parent.descriptor is not None else ()
+        offsets = parent.entry_offsets
         self._entries = tuple((offset, parent.block_at(offset)) for offset in offsets[1:])
 
     def prove(self, candidate: Kernel) -> Proof:

@@ -132,7 +132,7 @@ class Version:
 def entries(before: Kernel, after: Kernel) -> list[tuple[int, int]]:
     """Pairs of blocks where launches enter. Raises UndecidedError."""
     pairs = [(0, 0)]
-    offsets = before.descriptor.entry_offsets if before.descriptor is not None else ()
+    offsets = before.entry_offsets
     for offset in offsets[1:]:
         places = (before.block_at(offset), after.block_at(offset))
         if places[0] is None and before.code_size() <= offset:

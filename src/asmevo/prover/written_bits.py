@@ -56,8 +56,7 @@ class WrittenBits:
     @cached_property
     def _entries(self) -> tuple[int, ...]:
         """The blocks in which a launch may begin; all of them where that cannot be told."""
-        descriptor = self._kernel.descriptor
-        offsets = descriptor.entry_offsets[1:] if descriptor is not None else ()
+        offsets = self._kernel.entry_offsets[1:]
         others = [self._kernel.block_at(each) for each in offsets if each < self._kernel.code_size()]
         known = [each for each in others if each is not None]
         return (0, *known) if len(known) == len(others) else tuple(range(len(self._kernel.blocks)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-_LONG_AGO = -(1 << 30)
+from asmevo.timing.clock import LONG_AGO
 
 
 class Barriers:
@@ -18,13 +18,13 @@ class Barriers:
 
     def arrive(self, group: int, barrier: int, time: int) -> list[int]:
         """Counts a wave that arrives at `time` (cycles); returns the parked waves if it was the last."""
-        count, last = self._arrived.get((group, barrier), (0, _LONG_AGO))
+        count, last = self._arrived.get((group, barrier), (0, LONG_AGO))
         self._arrived[group, barrier] = (count + 1, max(last, time))
         return self._parked.pop((group, barrier), []) if count + 1 == self._size[group] else []
 
     def complete(self, group: int, barrier: int) -> int | None:
         """The cycle of the last arrival, None while a wave is missing."""
-        count, last = self._arrived.get((group, barrier), (0, _LONG_AGO))
+        count, last = self._arrived.get((group, barrier), (0, LONG_AGO))
         return last if count >= self._size[group] else None
 
     def park(self, group: int, barrier: int, wave: int) -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections import deque
 
-_LONG_AGO = -(1 << 30)
+from asmevo.timing.clock import LONG_AGO
 
 
 class OperandPipe:
@@ -29,8 +29,8 @@ class OperandPipe:
 
     def __init__(self, length: int) -> None:
         self._length = length
-        self._executes: deque[int] = deque([_LONG_AGO] * length, maxlen=length)
-        self._left = _LONG_AGO
+        self._executes: deque[int] = deque([LONG_AGO] * length, maxlen=length)
+        self._left = LONG_AGO
 
     def enter(self, earliest: int, start: int, passes: int) -> int:
         """An instruction may enter from cycle `earliest` on and executes `passes` cycles from `start`.

@@ -18,9 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from asmevo.timing.clock import LONG_AGO
 from asmevo.timing.costs import Cause
-
-_LONG_AGO = -(1 << 30)
 
 
 class PassPlaces:
@@ -37,7 +36,7 @@ class PassPlaces:
     def __init__(self, depth: int, places: int, entry: int) -> None:
         self._depth, self._places, self._entry = depth, places, entry
         self.holder, self._spare, self.alone = -1, False, False
-        self.holder_free = self.open_until = self._settled = _LONG_AGO
+        self.holder_free = self.open_until = self._settled = LONG_AGO
 
     def issue(
         self, time: int, passes: int, wave: int, alone: bool, queue: Sequence[tuple[int, Cause | None, int]]
@@ -47,7 +46,7 @@ class PassPlaces:
         `alone`: it holds the vector port as well, as all but transcendentals do. The first item of an entry is the
         cycle from which its place is free again.
         """
-        self.holder, self.open_until, self.alone = -1, _LONG_AGO, alone
+        self.holder, self.open_until, self.alone = -1, LONG_AGO, alone
         depth, places = self._depth, min(passes, self._places)
         free = time + passes
         if len(queue) < depth:
@@ -85,5 +84,5 @@ class PassPlaces:
         """A one-pass instruction comes between the passes; returns from when on another of several may issue."""
         if self._spare:
             self._spare = False
-            return _LONG_AGO
+            return LONG_AGO
         return self._settled

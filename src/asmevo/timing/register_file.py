@@ -26,6 +26,7 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from asmevo.target import Target
+from asmevo.timing.clock import LONG_AGO
 
 _ACCUMULATOR = 2
 _CYCLES = 1 << 10
@@ -33,7 +34,6 @@ _CYCLES = 1 << 10
 _MASK = _CYCLES - 1
 _COUNT_BITS = 3
 _REGISTER_BITS = 11
-_LONG_AGO = -(1 << 30)
 
 Operands = tuple[tuple[int, int, int, int], ...]
 """Bank, cache, register unit and cycles until reuse from the cache of each VGPR read, in the order of reading."""
@@ -108,7 +108,7 @@ class RegisterFile:
         self._busy = [[0] * _CYCLES for _ in range(facts.banks)]
         self._cached = [-1] * (2 * facts.caches)
         self._usable = [0] * (2 * facts.caches)
-        self._gathered = self._written = _LONG_AGO
+        self._gathered = self._written = LONG_AGO
         self._held: list[tuple[list[int], int]] = []
 
     def gather(self, wave: int, operands: Operands, results: Results, possible: int, earliest: int) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 
-_LONG_AGO = -(1 << 30)
+from asmevo.timing.clock import LONG_AGO
 
 
 class ScalarReads:
@@ -19,8 +19,8 @@ class ScalarReads:
     __slots__ = ("_last", "_served")
 
     def __init__(self, underway: int) -> None:
-        self._last = _LONG_AGO
-        self._served = deque([_LONG_AGO] * underway, maxlen=underway)
+        self._last = LONG_AGO
+        self._served = deque([LONG_AGO] * underway, maxlen=underway)
 
     def enter(self, issue: int, sources: int) -> int:
         """An instruction of `sources` SGPR sources issues at `issue`; returns from when on the next one may."""

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 from collections import deque
 
+from asmevo.timing.clock import LONG_AGO
 from asmevo.timing.costs import Cause
-
-_LONG_AGO = -(1 << 30)
 
 
 class ScalarResults:
@@ -25,8 +24,8 @@ class ScalarResults:
     __slots__ = ("_counted", "_entered", "_stages", "cause")
 
     def __init__(self, places: int, stages: int, cause: Cause) -> None:
-        self._counted = deque([_LONG_AGO] * places, maxlen=places)
-        self._entered = deque([_LONG_AGO] * stages, maxlen=stages)
+        self._counted = deque([LONG_AGO] * places, maxlen=places)
+        self._entered = deque([LONG_AGO] * stages, maxlen=stages)
         self._stages = stages
         self.cause = cause
 

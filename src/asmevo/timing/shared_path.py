@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from asmevo.target import Target
+from asmevo.timing.clock import LONG_AGO
 
-_LONG_AGO = -(1 << 30)
 _NEVER = 1 << 60
 _OWN, _NEIGHBOUR = range(2)
 
@@ -54,7 +54,7 @@ def path_facts(target: Target) -> PathFacts | None:
 class _Side(Struct):
     """One SIMD: issue of its latest instruction, and how many its group has."""
 
-    issue: int = _LONG_AGO
+    issue: int = LONG_AGO
     group: int = 0
     stores: bool = False
 
@@ -68,7 +68,7 @@ class SharedPath:
         self._place = 0
         self._sides = (_Side(), _Side())
         self._turn = _OWN
-        self._served = self._free = self._seen = _LONG_AGO
+        self._served = self._free = self._seen = LONG_AGO
 
     def enter(self, issue: int, earliest: int, cycles: int) -> int:
         """The next instruction of this SIMD issued at `issue` and takes the path for `cycles` from `earliest` on.

@@ -20,6 +20,7 @@ import heapq
 from collections.abc import Callable, Mapping, Sequence
 
 from asmevo.timing.barriers import Barriers
+from asmevo.timing.clock import LONG_AGO
 from asmevo.timing.costs import Cause, Queue, Stream
 from asmevo.timing.instruction_class import Port
 from asmevo.timing.machine import Machine
@@ -34,7 +35,6 @@ from asmevo.timing.steps import Step
 from asmevo.timing.wave import Bound, Time, Wave
 
 _PORTS = len(Port)
-_LONG_AGO = -(1 << 30)
 _VALU = int(Port.VALU)
 _TRANS = int(Port.TRANS)
 _VMEM = int(Port.VMEM)
@@ -67,7 +67,7 @@ class Simulator:
         path = path_facts(machine.target)
         self._path = SharedPath(path, neighbour) if path is not None and neighbour is not None else None
         self._shares = waves > 1 and self._path is None
-        self._memory_end = _LONG_AGO
+        self._memory_end = LONG_AGO
         slots = sum(len(steps) for steps, _, _ in stretches)
         counters = len(machine.counters)
         self.logs = [
@@ -82,16 +82,16 @@ class Simulator:
         if routes is not None:
             for wave, stretch in zip(self.waves, routes, strict=True):
                 wave.stretch = wave.last_stretch = stretch
-        self._port_free = [_LONG_AGO] * _PORTS
+        self._port_free = [LONG_AGO] * _PORTS
         self._port_owner: list[int] = [-1] * _PORTS
         self._in_line: list[list[int]] = [[] for _ in range(_PORTS)]
         self._first_in_line: list[int | None] = [None] * _PORTS
         self._passes = machine.pass_places()
-        self._engine_free = [_LONG_AGO] * _PORTS
+        self._engine_free = [LONG_AGO] * _PORTS
         self._engine_owner: list[tuple[int, Cause] | None] = [None] * _PORTS
         self._path_free: dict[int, int] = {}
-        self._matrix_end = _LONG_AGO
-        self._stream_last = [_LONG_AGO] * len(Stream)
+        self._matrix_end = LONG_AGO
+        self._stream_last = [LONG_AGO] * len(Stream)
         self._queues: list[list[tuple[int, Cause | None, int]]] = [[] for _ in Stream]
         queues = (machine.queues.get(stream) for stream in Stream)
         self._pipes = [None if queue is None or not queue.pipe else OperandPipe(queue.pipe) for queue in queues]
@@ -107,7 +107,7 @@ class Simulator:
 
     def _wave(self, number: int, group: int, start: int, slots: int, counters: int) -> Wave:
         return Wave(
-            number, group, start, [_LONG_AGO] * slots, [_LONG_AGO] * slots,
+            number, group, start, [LONG_AGO] * slots, [LONG_AGO] * slots,
             [[] for _ in range(counters)], {}, entered=start, last_issue=start - self._interval,
             last_stretch=len(self.logs) - 1,
         )  # fmt: skip
@@ -155,8 +155,8 @@ class Simulator:
         wave, log = self.waves[0], self.logs[0]
         wave.place = len(log.steps)
         log.steps += steps
-        wave.issued += [_LONG_AGO] * len(steps)
-        wave.started += [_LONG_AGO] * len(steps)
+        wave.issued += [LONG_AGO] * len(steps)
+        wave.started += [LONG_AGO] * len(steps)
         self.run()
 
     def _advance(self, wave: Wave, key: int) -> bool:
@@ -442,10 +442,10 @@ class Simulator:
         for counter, group, latency, path, transfer in step.returns:
             end = issue + latency.cycles
             if transfer:
-                end = max(end, self._path_free.get(path, _LONG_AGO) + transfer)
+                end = max(end, self._path_free.get(path, LONG_AGO) + transfer)
                 self._path_free[path] = end
             if group:
-                end = max(end, wave.group_end.get((counter, group), _LONG_AGO))
+                end = max(end, wave.group_end.get((counter, group), LONG_AGO))
                 wave.group_end[counter, group] = end
             wave.pending[counter].append((end, step.slot, latency.cause))
 

@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
+from asmevo.timing.clock import LONG_AGO
 from asmevo.timing.costs import Cause
 from asmevo.timing.passes import StallKey
 from asmevo.timing.steps import Step
-
-_LONG_AGO = -(1 << 30)
 
 Time = tuple[int, Cause | None, int]
 """A Bound as a plain tuple."""
@@ -39,7 +38,7 @@ class Wave(Struct):
     pending: list[list[tuple[int, int, Cause]]]
     group_end: dict[tuple[int, str], int]
     next_cause: Cause | None = None
-    stopped: int = _LONG_AGO
+    stopped: int = LONG_AGO
     stop_cause: Cause | None = None
     last_slot: int = -1
     line: int = -1

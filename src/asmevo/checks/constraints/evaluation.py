@@ -87,13 +87,13 @@ def _block_hits(constraints: Compiled, instructions: tuple[Instruction, ...]) ->
     found: list[tuple[Instruction, Hit]] = []
     for place, each in enumerate(instructions):
         hits = constraints.hits(each.decoded)
-        found += [(each, hit) for hit in hits if not _is_spared(hit.edge, instructions[:place])]
+        found += [(each, hit) for hit in hits if not _is_spared(hit.edge, instructions, place)]
     return tuple(found)
 
 
-def _is_spared(edge: Edge, before: tuple[Instruction, ...]) -> bool:
+def _is_spared(edge: Edge, block: tuple[Instruction, ...], place: int) -> bool:
     sparing = edge.data.spared_behind if isinstance(edge.data, Reserved) else None
-    return sparing is not None and any(Matcher.of(sparing).matches(each.decoded) for each in before)
+    return sparing is not None and any(Matcher.of(sparing).matches(each.decoded) for each in block[:place])
 
 
 def _local(judge: _Judge, constraints: Compiled, holds: frozenset[Edge], parent: Kernel | None) -> Iterator[Violation]:
