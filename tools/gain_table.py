@@ -7,7 +7,8 @@ One row is one launch of `tests/data/launches` on one target. The search runs at
 manifest, so the offer has run on the emulator beside the original: the manifest's data, fuzzed data, asynchronous
 memory. Of Triton's kernels it is told that all waves are whole: their launcher starts no other workgroup than the one
 that they were compiled for, of a whole number of waves. Then the offer is written into the file, and the file that came
-out runs against the original under more asynchronous seeds. A row with a difference stays in the table and says so.
+out runs against the original under more asynchronous seeds. A row with a difference stays in the table and says so; one
+whose runs were given up did not differ and is not verified: a failure, with the reason.
 
 Rows are appended to the first file of `--keep` as they are made. What is in one of its files, made by the same state of
 the sources, is not made again; so a sweep can be stopped, continued and shared: `--share 2/3` takes every third launch
@@ -41,7 +42,7 @@ sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "tests" / "program")
 
 from emulated_launches import all_pairs, launch, program_of  # noqa: E402
 
-from asmevo.emulator import Trial, Witness, make_buffers  # noqa: E402
+from asmevo.emulator import Trial, Unfinished, Witness, make_buffers  # noqa: E402
 from asmevo.program import read_program, write_program  # noqa: E402
 from asmevo.program.edit import apply_script  # noqa: E402
 from asmevo.program.kernel import Kernel  # noqa: E402
@@ -256,11 +257,14 @@ def make_row(name: str, target: str, proposers: str, budget: Budget) -> Row:
     best = run.patch.candidates[0]
     made = apply_script(kernel, best.script)
     written = read_program(write_program(program, {kernel.name: made}), program.file)
-    difference = witness(name, target).examine(written, written.kernel(kernel.name))
+    original = witness(name, target)
+    found = original.examine(written, written.kernel(kernel.name))
+    if isinstance(found, Unfinished):
+        return Row(name, target, proposers, str(budget), failure=f"not verified: {found}")
     return replace(
         row,
-        seeds=len(SEEDS),
-        difference=str(difference or ""),
+        seeds=len(original.known),
+        difference=str(found or ""),
         measured=round(estimate(made, waves=1).known.get("measured", 0.0), 4),
         measured_gain=best.gain_known.get("measured", 0.0),
         elsewhere=best.gain_elsewhere,

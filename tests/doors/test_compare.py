@@ -47,6 +47,19 @@ def test_a_difference_names_the_store(versions: tuple[str, str, str]) -> None:
     assert "buffer_store_dwordx4" in result.output
 
 
+def test_an_endless_version_is_not_called_different(versions: tuple[str, str, str], tmp_path: Path) -> None:
+    original, _, _ = versions
+    endless = tmp_path / "endless.s"
+    endless.write_text(Path(original).read_text().replace("\ts_endpgm", "again:\n\ts_branch again\n\ts_endpgm", 1))
+    asked = ["test", original, str(endless), "--launch", LAUNCH, "--limit", "100000"]
+    result = runner.invoke(app, asked)
+    assert result.exit_code == 3, result.output
+    assert "the run takes more than 100000 instructions; it was given up here" in result.output
+    report = json.loads(runner.invoke(app, [*asked, "--json"]).output)
+    assert (report["equal"], report["difference"]) == (None, None)
+    assert "given up here" in report["unfinished"]
+
+
 def test_a_missing_wait_shows_only_with_late_memory(versions: tuple[str, str, str], tmp_path: Path) -> None:
     original, _, _ = versions
     lines = Path(original).read_text().splitlines(keepends=True)

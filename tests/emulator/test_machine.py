@@ -6,6 +6,7 @@ Expected results are worked out by hand in numpy or in the assertion itself.
 from __future__ import annotations
 
 import gc
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from compiled_programs import all_files
 from launchable_kernels import launchable
 
 from asmevo.emulator import Limits, Outcome, RunOptions, RunResult, parse_manifest, read_manifest, run, workgroups
+from asmevo.emulator.machine import Meter
 from asmevo.emulator.memory import Arena
 from asmevo.program import Block, read_program
 
@@ -335,6 +337,13 @@ def test_an_endless_loop_is_given_up(engine: str) -> None:
     timed = launch("loop:\n  v_add_u32_e32 v2, 1, v0\n  s_branch loop\n", engine, limits=Limits(seconds=0.2))
     assert timed.outcome is Outcome.LIMIT
     assert "more than 0.2 seconds" in timed.problems[0]
+
+
+def test_time_is_the_processors_own_not_the_clocks() -> None:
+    """A machine that is busy with others only makes a run take longer."""
+    meter = Meter(Limits(seconds=0.2))
+    time.sleep(0.3)
+    assert meter.exceeded() is None
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from pathlib import Path
 
 import pytest
 from compiled_programs import all_files
 
-from asmevo.emulator import LaunchManifest, read_manifest
-from asmevo.gates import EmulationGate, Pipeline, VerdictKind
+from asmevo.emulator import LaunchManifest, Limits, read_manifest, run, standard_trials
+from asmevo.gates import EmulationGate, Pipeline, VerdictKind, emulation
 from asmevo.program import Program, read_program
 from asmevo.program.candidate import Candidate
-from asmevo.program.edit import EditScript, Move, Replace, script_between
+from asmevo.program.edit import EditScript, Insert, Move, Replace, script_between
 from asmevo.program.instruction_text import encode_text
 from asmevo.program.kernel import Kernel
 from asmevo.proposers import Facts, ListScheduler
@@ -87,6 +88,21 @@ def test_an_endless_loop_or_a_fault_is_refused() -> None:
     moved = EditScript(base=kernel.hash, kernel=kernel.name, edits=(Move(id=store.id, before=first.id),))
     verdict = EmulationGate(program, kernel, manifest).judge(Candidate.make(kernel, moved))
     assert verdict.kind is VerdictKind.REJECTED
+
+
+def test_a_candidate_that_was_given_up_is_neither_equal_nor_different(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, kernel, manifest = launch("gfx942", "vector_add")
+    few = Limits(instructions=sum(run(program, kernel, manifest).executed.values()))
+    monkeypatch.setattr(emulation, "standard_trials", partial(standard_trials, limits=few))
+    gate = EmulationGate(program, kernel, manifest)
+    end = kernel.instructions[-1]
+    nop = encode_text("s_nop 0", kernel.context).code.hex()
+    longer = (Insert(id=max(i.id for i in kernel.instructions) + 1, before=end.id, code=nop, text="s_nop 0"),)
+    judged = gate.judge(Candidate.make(kernel, EditScript(base=kernel.hash, kernel=kernel.name, edits=longer)))
+    assert judged.kind is VerdictKind.UNDECIDED
+    assert judged.reason.endswith(f"the run takes more than {few.instructions} instructions; it was given up here")
+    nothing = EditScript(base=kernel.hash, kernel=kernel.name, edits=())
+    assert gate.judge(Candidate.make(kernel, nothing)).accepted
 
 
 def test_a_difference_is_shrunk_to_its_store() -> None:

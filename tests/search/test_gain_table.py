@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 from msgspec.structs import replace
 
+from asmevo.emulator import Unfinished
 from asmevo.search import Budget
 
 TOOL = Path(__file__).parent.parent.parent / "tools" / "gain_table.py"
@@ -39,6 +40,19 @@ def test_a_row_is_verified_by_all_gates_and_more_seeds(table: ModuleType, row: o
     assert 0.0 <= row.measured <= 1.0
     assert 0.0 <= row.measured_gain <= 1.0
     assert set(row.elsewhere) == {"cold", "lds-only"}
+
+
+def test_what_was_given_up_did_not_differ(table: ModuleType, row: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Busy:
+        known = ()
+
+        def examine(self, *version: object) -> Unfinished:
+            return Unfinished("seed 101", "the run takes more than 120 seconds; it was given up here")
+
+    monkeypatch.setattr(table, "witness", lambda *pair: Busy())
+    given_up = table.make_row("saxpy", "gfx942", "list-scheduler", Budget(candidates=6))
+    assert (given_up.difference, given_up.seeds, given_up.gain) == ("", 0, 0.0)
+    assert given_up.failure.startswith("not verified: with seed 101: the run takes more than")
 
 
 def test_a_file_that_was_cut_off_is_continued(table: ModuleType, row: object, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from asmevo.compiler.errors import SchedulingError
 from asmevo.compiler.final_code import Rescheduled, SourceOrder, reschedule, searched
 from asmevo.compiler.measures import Measures, lines_changed, measure
 from asmevo.compiler.strategies import Strategy, strategy_named
-from asmevo.emulator.comparison import Witness, standard_trials
+from asmevo.emulator.comparison import Difference, Unfinished, Witness, standard_trials
 from asmevo.emulator.manifest import LaunchManifest
 from asmevo.program import Kernel, Program, ProgramError, read_program, write_program
 from asmevo.proposers.chat import ChatModel
@@ -56,13 +56,17 @@ class Verified(StrEnum):
     """Whether the emulator saw the same bytes as from LLVM's own result.
 
     `UNDEFINED_READ`: it did, and the code reads a register that nobody wrote, as undefined values allow. Emulated
-    registers hold 0 then, so that nothing came of it is known for 0 only.
+    registers hold 0 then, so that nothing came of it is known for 0 only. `UNFINISHED`: the run was given up.
     """
 
     EQUAL = "equal"
     UNDEFINED_READ = "equal, undefined read"
     DIFFERENT = "different"
+    UNFINISHED = "given up"
     NOT_RUN = "not run"
+
+
+_KINDS = {type(None): Verified.EQUAL, Difference: Verified.DIFFERENT, Unfinished: Verified.UNFINISHED}
 
 
 class Row(Struct, frozen=True):
@@ -360,11 +364,12 @@ class _Table:
             return Verified.NOT_RUN, 0, (f"the launch is for {witness.kernel.name}",)
         if not witness.known:
             return Verified.NOT_RUN, 0, tuple(f"{name}: {why}" for name, why in witness.refusals.items())
-        difference = None if kernel is witness.kernel else witness.examine(program, kernel)
-        if difference is None:
-            return Verified.EQUAL, len(witness.known), ()
-        same = witness.examine(program, kernel, unwritten=False) is None
-        return Verified.UNDEFINED_READ if same else Verified.DIFFERENT, len(witness.known), (str(difference),)
+        found = None if kernel is witness.kernel else witness.examine(program, kernel)
+        kind = _KINDS[type(found)]
+        if kind is Verified.DIFFERENT:
+            again = _KINDS[type(witness.examine(program, kernel, unwritten=False))]
+            kind = Verified.UNDEFINED_READ if again is Verified.EQUAL else again
+        return kind, len(witness.known), () if found is None else (str(found),)
 
 
 def _entries(program: Program) -> tuple[Kernel, ...]:

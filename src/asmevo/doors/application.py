@@ -30,6 +30,7 @@ Constraints = Annotated[
 WholeWaves = Annotated[
     bool, typer.Option("--whole-waves", help="Your word that no launch has a wave with lanes missing.")
 ]
+RunLimit = Annotated[int, typer.Option(help="Wave-instructions after which a run is given up.", min=1)]
 Rocm = Annotated[str | None, typer.Option("--rocm", help="The ROCm release whose built-in constraints hold.")]
 DebugConstraint = Annotated[
     bool, typer.Option("--debug-constraint", help="Print the failing edge, its condition and the state it saw.")

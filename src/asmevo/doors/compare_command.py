@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from asmevo.doors.application import Gpu, Json, app, print_json
+from asmevo.doors.application import Gpu, Json, RunLimit, app, print_json
 from asmevo.doors.exits import DEFINITE_NO, GOOD, UNDECIDED, sentences
 
 
@@ -25,18 +25,21 @@ def compare_versions(
     launch: Annotated[Path, typer.Option("--launch", help="The launch manifest (JSON, see docs/manifests.md).")],
     device: Annotated[Device, typer.Option(help="Where both versions run.")] = Device.EMULATOR,
     seeds: Annotated[int, typer.Option(help="How many asynchronous runs.", min=0)] = 2,
+    limit: RunLimit = 200_000_000,
     gpu: Gpu = None,
     as_json: Json = False,
 ) -> None:
     """Runs two versions on the same launches (fuzzed data, late memory) and compares all result bytes."""
-    from asmevo.emulator import Witness, read_manifest, standard_trials
+    from asmevo.emulator import Difference, Limits, Unfinished, Witness, read_manifest, standard_trials
     from asmevo.program import open_program
 
     with sentences():
         manifest = read_manifest(launch)
         first, second = open_program(original, gpu=gpu), open_program(new, gpu=gpu)
-        witness = Witness(first, first.kernel(manifest.symbol), standard_trials(manifest, seeds))
-        difference = witness.examine(second, second.kernel(manifest.symbol)) if witness.known else None
+        trials = standard_trials(manifest, seeds, limits=Limits(instructions=limit))
+        witness = Witness(first, first.kernel(manifest.symbol), trials)
+        found = witness.examine(second, second.kernel(manifest.symbol)) if witness.known else None
+    decided = bool(witness.known) and not isinstance(found, Unfinished)
     names = [each.trial.name for each in witness.known]
     if as_json:
         print_json(
@@ -46,16 +49,17 @@ def compare_versions(
                 "launches": names,
                 "left_out": witness.refusals,
                 "bytes": witness.result_bytes,
-                "equal": None if not names else difference is None,
-                "difference": None if difference is None else str(difference),
+                "equal": found is None if decided else None,
+                "difference": str(found) if isinstance(found, Difference) else None,
+                "unfinished": str(found) if isinstance(found, Unfinished) else None,
             }
         )
-    elif difference is not None:
-        typer.echo(f"{manifest.symbol}: {difference}")
+    elif found is not None:
+        typer.echo(f"{manifest.symbol}: {found}")
     elif names:
         typer.echo(
             f"{manifest.symbol}: all {witness.result_bytes} bytes equal in {len(names)} launches ({', '.join(names)})"
         )
     for name, reason in ({} if as_json else witness.refusals).items():
         typer.echo(f"  {name}: left out, for the original does not pass: {reason}")
-    raise typer.Exit(UNDECIDED if not names else GOOD if difference is None else DEFINITE_NO)
+    raise typer.Exit(UNDECIDED if not decided else GOOD if found is None else DEFINITE_NO)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from asmevo.doors.application import File, Gpu, Json, app, print_json
+from asmevo.doors.application import File, Gpu, Json, RunLimit, app, print_json
 from asmevo.doors.exits import sentences
 
 
@@ -26,7 +26,7 @@ def run_launch(
         int, typer.Option(help="0 runs waves in order, others interleave them; with --async each is another course.")
     ] = 0,
     trace: Annotated[bool, typer.Option("--trace", help="Print each instruction that runs.")] = False,
-    limit: Annotated[int, typer.Option(help="Wave-instructions after which a run is given up.", min=1)] = 200_000_000,
+    limit: RunLimit = 200_000_000,
     as_json: Json = False,
 ) -> None:
     """Emulates one launch and compares its results with those the manifest expects."""

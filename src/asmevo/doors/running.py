@@ -10,9 +10,9 @@ from asmevo.emulator import Outcome, Step, Wave
 
 def exit_code(outcome: Outcome) -> int:
     """Good, a definite no, or could not decide."""
-    if outcome in (Outcome.MATCHES, Outcome.RAN):
-        return GOOD
-    return DEFINITE_NO if outcome in (Outcome.DIFFERS, Outcome.FAULT) else UNDECIDED
+    if not outcome.is_definite:
+        return UNDECIDED
+    return GOOD if outcome in (Outcome.MATCHES, Outcome.RAN) else DEFINITE_NO
 
 
 def trace_to_stderr(wave: Wave, step: Step) -> None:

@@ -127,4 +127,5 @@ def _exit_code(found: Scheduled, launched: bool) -> int:
 
     if any(row.verified is Verified.DIFFERENT for row in found.rows):
         return DEFINITE_NO
-    return UNDECIDED if launched and any(row.verified is Verified.NOT_RUN for row in found.rows) else GOOD
+    undecided = (Verified.NOT_RUN, Verified.UNFINISHED)
+    return UNDECIDED if launched and any(row.verified in undecided for row in found.rows) else GOOD

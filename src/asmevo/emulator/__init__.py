@@ -1,7 +1,7 @@
 """Runs kernels on the machine at hand: launches, memory, waves, workgroups. Start with `run`."""
 
 from asmevo.emulator.code import Step
-from asmevo.emulator.comparison import Difference, Trial, Witness, standard_trials
+from asmevo.emulator.comparison import Difference, Trial, Unfinished, Witness, standard_trials
 from asmevo.emulator.errors import EmulationError, LaunchError, ManifestError
 from asmevo.emulator.machine import Limits
 from asmevo.emulator.manifest import LaunchManifest, make_buffers, parse_manifest, read_manifest, schema
@@ -20,6 +20,7 @@ __all__ = [
     "RunResult",
     "Step",
     "Trial",
+    "Unfinished",
     "Wave",
     "Witness",
     "make_buffers",

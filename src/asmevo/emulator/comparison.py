@@ -2,9 +2,10 @@
 
 A trial is one launch: data, an order of waves, and whether memory answers late (the asynchronous mode). The
 original runs each trial once. A trial in which the original itself does not end well says nothing about the change
-and is left out, with its reason kept; so are reports of unwritten values that the original gives as well. Results
-that depend on the order in which waves reach an atomic may differ between orders, so both versions run with the
-same one.
+and is left out, with its reason kept; so are reports of unwritten values that the original gives as well. A trial in
+which only the changed version was given up (a limit, an instruction without a meaning) says nothing either: it is no
+difference, and the versions are not known to be equal. Results that depend on the order in which waves reach an
+atomic may differ between orders, so both versions run with the same one.
 
 Data: the manifest's own; the same with floating-point inputs replaced by edge values (zeros of both signs,
 infinities, NaNs, the smallest and largest numbers) among random bits; the same with whole numbers shuffled among
@@ -32,7 +33,7 @@ from asmevo.emulator.manifest import (
     from_bf16,
     make_buffers,
 )
-from asmevo.emulator.run import Outcome, RunOptions, RunResult, run
+from asmevo.emulator.run import RunOptions, RunResult, run
 from asmevo.emulator.store_watch import Store, StoreWatch
 from asmevo.program.kernel import Kernel
 from asmevo.program.program import Program
@@ -43,7 +44,6 @@ Unequal = Callable[[BufferArgument, Array, Array], Array]
 _EDGE_SHARE = 0.25
 _FLOATS = ("f16", "f32", "f64")
 _WHOLE = ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")
-_GOOD = (Outcome.MATCHES, Outcome.RAN, Outcome.DIFFERS)  # it ended; `differs` is from the manifest's expectation
 _WATCHED = 64  # elements that are watched when a difference is shrunk
 _SHRINK_LIMITS = Limits(instructions=2_000_000, seconds=20.0)
 
@@ -56,10 +56,11 @@ class Trial(Struct, frozen=True):
     buffers: Mapping[str, Array]
     seed: int = 0
     asynchronous: bool = False
+    limits: Limits = Limits()
 
     def run(self, program: Program, kernel: Kernel, options: RunOptions | None = None) -> RunResult:
-        """Runs it; `options` for seed and mode count from the trial."""
-        options = replace(options or RunOptions(), seed=self.seed, asynchronous=self.asynchronous)
+        """Runs it; `options` for seed and mode count from the trial, and limits where none are given."""
+        options = replace(options or RunOptions(limits=self.limits), seed=self.seed, asynchronous=self.asynchronous)
         return run(program, kernel, self.manifest, buffers=self.buffers, options=options)
 
 
@@ -69,6 +70,16 @@ class Difference(Struct, frozen=True):
     trial: str
     words: str
     instructions: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return f"with {self.trial}: {self.words}"
+
+
+class Unfinished(Struct, frozen=True):
+    """A trial in which a changed version was given up, neither equal nor different, and why."""
+
+    trial: str
+    words: str
 
     def __str__(self) -> str:
         return f"with {self.trial}: {self.words}"
@@ -98,7 +109,7 @@ class Witness:
         self.refusals: dict[str, str] = {}
         for trial in trials:
             result = trial.run(program, kernel)
-            if result.outcome in _GOOD:
+            if result.outcome.is_end:
                 self.known.append(_Known(trial, result))
             else:
                 self.refusals[trial.name] = _first_problem(result)
@@ -113,21 +124,27 @@ class Witness:
         """Bytes compared in each trial."""
         return sum(output.nbytes for output in self.known[0].original.outputs.values()) if self.known else 0
 
-    def examine(self, program: Program, kernel: Kernel, unwritten: bool = True) -> Difference | None:
-        """The first trial in which another version does something else; None when all bytes are equal.
+    def examine(self, program: Program, kernel: Kernel, unwritten: bool = True) -> Difference | Unfinished | None:
+        """The first trial in which another version does something else or is given up; None when all bytes are equal.
 
         `unwritten`: a read of what nobody wrote, which the original does not have, counts too, whatever comes of it.
         """
         for each in self.known:
             result = each.trial.run(program, kernel)
-            if result.outcome not in _GOOD:
-                return Difference(each.trial.name, _first_problem(result))
+            if not result.outcome.is_end:
+                kind = Difference if result.outcome.is_definite else Unfinished
+                return kind(each.trial.name, _first_problem(result))
             if unwritten and result.notes and not each.original.notes:
                 return Difference(each.trial.name, result.notes[0])
-            place = self._differing(each, result)
-            if place is not None:
-                return self._shrunk(each, result, program, kernel, *place)
+            difference = self.difference(each, result, program, kernel)
+            if difference is not None:
+                return difference
         return None
+
+    def difference(self, known: _Known, result: RunResult, program: Program, kernel: Kernel) -> Difference | None:
+        """What the result of another version, which ended, left differently; None when all bytes are equal."""
+        place = self._differing(known, result)
+        return None if place is None else self._shrunk(known, result, program, kernel, *place)
 
     def _differing(self, known: _Known, result: RunResult) -> tuple[str, Array] | None:
         """The first buffer that counts as different, and the indices of its elements that do."""
@@ -156,21 +173,23 @@ class Witness:
         return Difference(known.trial.name, words, ids)
 
 
-def standard_trials(manifest: LaunchManifest, seeds: int = 2, edges: bool = True) -> Iterator[Trial]:
+def standard_trials(
+    manifest: LaunchManifest, seeds: int = 2, edges: bool = True, limits: Limits | None = None
+) -> Iterator[Trial]:
     """The trials of the emulation gate: the manifest's data, fuzzed data, and `seeds` asynchronous runs.
 
     Without `edges` there are no edge values: where results may be rounded differently, they tell nothing.
     """
-    plain = make_buffers(manifest)
-    yield Trial("the manifest's data", manifest, plain)
+    plain, limits = make_buffers(manifest), limits or Limits()
+    yield Trial("the manifest's data", manifest, plain, limits=limits)
     poisoned = _poisoned(manifest)
     rng = np.random.default_rng(1)
     if edges and any(_is_input(manifest, name, _FLOATS) for name in plain):
-        yield Trial("edge values", poisoned, _with_edges(manifest, plain, rng), seed=1)
+        yield Trial("edge values", poisoned, _with_edges(manifest, plain, rng), seed=1, limits=limits)
     if any(_is_input(manifest, name, _WHOLE) for name in plain):
-        yield Trial("shuffled whole numbers", poisoned, _shuffled(manifest, plain, rng), seed=2)
+        yield Trial("shuffled whole numbers", poisoned, _shuffled(manifest, plain, rng), seed=2, limits=limits)
     for seed in range(1, seeds + 1):
-        yield Trial(f"asynchronous memory, seed {seed}", poisoned, plain, seed=seed, asynchronous=True)
+        yield Trial(f"asynchronous memory, seed {seed}", poisoned, plain, seed, asynchronous=True, limits=limits)
 
 
 def _first_problem(result: RunResult) -> str:

@@ -47,6 +47,16 @@ class Outcome(Enum):
     LIMIT = "limit"
     UNSUPPORTED = "unsupported"
 
+    @property
+    def is_end(self) -> bool:
+        """Whether all waves ended; `differs` is from what the manifest expects."""
+        return self in (Outcome.MATCHES, Outcome.RAN, Outcome.DIFFERS)
+
+    @property
+    def is_definite(self) -> bool:
+        """Whether something was decided: not where the emulator gave up."""
+        return self not in (Outcome.LIMIT, Outcome.UNSUPPORTED)
+
 
 class Fidelity(Struct, frozen=True):
     """How often each mnemonic ran, by the exactness of its meaning."""

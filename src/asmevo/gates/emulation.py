@@ -2,12 +2,12 @@
 
 The proof says so already; this is an independent witness, for it rests on what instructions compute and not on the
 symbolic argument. What is run and compared is `emulator.comparison`'s to say. Where the original itself does not
-end well in any trial, the gate cannot decide.
+end well in any trial, or the candidate was given up in one, the gate cannot decide.
 """
 
 from __future__ import annotations
 
-from asmevo.emulator import LaunchManifest, Witness, standard_trials
+from asmevo.emulator import Difference, LaunchManifest, Unfinished, Witness, standard_trials
 from asmevo.emulator.comparison import Unequal, bits_differ, numbers_differ
 from asmevo.emulator.manifest import differences
 from asmevo.gates.gate import Verdict, VerdictKind
@@ -53,9 +53,12 @@ class EmulationGate:
         except WriteError as error:
             return Verdict(self.name, VerdictKind.REJECTED, str(error))
         program = read_program(data, self._program.file)
-        difference = self._witness.examine(program, program.kernel(candidate.parent.name))
-        if difference is not None:
-            return Verdict(self.name, VerdictKind.REJECTED, str(difference), difference.instructions)
+        found = self._witness.examine(program, program.kernel(candidate.parent.name))
+        match found:
+            case Difference():
+                return Verdict(self.name, VerdictKind.REJECTED, str(found), found.instructions)
+            case Unfinished():
+                return Verdict(self.name, VerdictKind.UNDECIDED, str(found))
         return self._accepted()
 
     def _accepted(self) -> Verdict:

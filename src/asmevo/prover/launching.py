@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from asmevo.emulator import LaunchManifest, Outcome, Witness, standard_trials
+from asmevo.emulator import LaunchManifest, Witness, standard_trials
 from asmevo.program.kernel import Kernel
 from asmevo.program.program import Program
 from asmevo.prover import proving
 from asmevo.prover.proving import ProofResult
 from asmevo.prover.replay import Counterexample
-
-_ENDED = (Outcome.MATCHES, Outcome.RAN, Outcome.DIFFERS)
 
 
 def settled_by_launch(
@@ -25,9 +23,9 @@ def settled_by_launch(
     witness = Witness(*before, standard_trials(manifest, seeds=0))
     for known in witness.known:
         other = known.trial.run(*after)
-        pairs = [(output, other.outputs[name]) for name, output in known.original.outputs.items()]
-        if other.outcome in _ENDED and any(old.tobytes() != new.tobytes() for old, new in pairs):
-            words = str(witness.examine(*after))
+        difference = witness.difference(known, other, *after) if other.outcome.is_end else None
+        if difference is not None:
+            words = str(difference)
             found = Counterexample(known.trial.seed, 0, {}, words, launch=known.trial.name)
             return replace(result, outcome=proving.Outcome.REFUTED, reason=words, counterexample=found)
     return result
