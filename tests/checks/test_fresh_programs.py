@@ -17,6 +17,7 @@ from asmevo.checks.finding import Severity
 from asmevo.target import target_names
 
 LEVELS = (("-O0",), ("-O1",), ("-O3",))
+SPLIT = tuple((target, (level, "-mtgsplit")) for target in ("gfx90a", "gfx942", "gfx950") for level in ("-O0", "-O3"))
 WAVE64 = tuple((target, ("-O3", "-mwavefrontsize64")) for target in ("gfx1010", "gfx1030", "gfx1100", "gfx1201"))
 REVIEWED = {
     "gfx1100": {"hazards.vopd-parity"},
@@ -50,6 +51,7 @@ def complaints(target: str, options: tuple[str, ...], folder: Path) -> tuple[lis
         ("gfx90a", ("-O3",)),
         ("gfx1100", ("-O3",)),
         ("gfx1250", ("-O0",)),
+        SPLIT[2],
         WAVE64[2],
     ],
 )
@@ -62,8 +64,8 @@ def test_nothing_new_in_fresh_code(target: str, options: tuple[str, ...], tmp_pa
 @pytest.mark.long
 @pytest.mark.parametrize("target", target_names())
 def test_nothing_new_in_fresh_code_at_any_level(target: str, tmp_path: Path) -> None:
-    wave64 = [options for name, options in WAVE64 if name == target]
-    for options in (*LEVELS, *wave64):
+    more = [options for name, options in (*WAVE64, *SPLIT) if name == target]
+    for options in (*LEVELS, *more):
         errors, warnings = complaints(target, options, tmp_path)
         assert errors == [], options
         assert warnings <= REVIEWED.get(target, set()), options

@@ -43,6 +43,7 @@ class Queues(Struct):
     """All counters of one wave on one walk."""
 
     family: str
+    split: bool = False
     counters: dict[str, list[Event]] = field(default_factory=dict)
 
     def issue(self, counter: str, event: Event) -> None:
@@ -79,7 +80,7 @@ def _printed_waits(text: str, family: str) -> dict[str, int]:
     return {}
 
 
-def _events(instruction: Instruction, family: str) -> list[tuple[str, Event]]:
+def _events(instruction: Instruction, family: str, split: bool) -> list[tuple[str, Event]]:
     text = instruction.text
     mnemonic = text.split(" ")[0]
     first = next((o.registers.mask for o in instruction.decoded.operands[:1] if o.registers is not None), 0)
@@ -98,7 +99,7 @@ def _events(instruction: Instruction, family: str) -> list[tuple[str, Event]]:
     if "_atomic" in mnemonic:
         result = bool(re.search(r" (glc|sc0)\b|RETURN", text))
     if mnemonic.startswith("flat_"):
-        if family == "gfx8":
+        if family == "gfx8" or split:
             return [("vmcnt", Event("vmem", True, first if result else 0, instruction.id))]
         ordered = family not in _LEGACY
         registers = first if result else 0
@@ -130,7 +131,7 @@ def _step(queues: Queues, instruction: Instruction) -> Violation | None:
         queues.wait(counter, value)
     if waits:
         return None
-    issued = _events(instruction, queues.family)
+    issued = _events(instruction, queues.family, queues.split)
     found = None
     in_order_result = issued[0][1].registers if len(issued) == 1 and issued[0][1].ordered else 0
     if queues.family in _SPLIT and not instruction.mnemonic.startswith("ds_"):
@@ -171,9 +172,15 @@ def _onward(kernel: Kernel, block: int, chance: random.Random) -> int | None:
     return following
 
 
+def _is_split(kernel: Kernel) -> bool:
+    """COMPUTE_PGM_RSRC3.TG_SPLIT (AMDGPU backend user guide, gfx90a and gfx942)."""
+    asks = kernel.descriptor is not None and kernel.descriptor.rsrc3 >> 16 & 1 == 1
+    return asks and kernel.target.family.value in ("gfx90a", "gfx940")
+
+
 def walk(kernel: Kernel, chance: random.Random, steps: int) -> Violation | None:
     """One random walk from the entry; the first violation on it."""
-    queues = Queues(kernel.target.family.value)
+    queues = Queues(kernel.target.family.value, _is_split(kernel))
     block: int | None = 0
     while block is not None and steps > 0:
         for instruction in kernel.blocks[block].instructions:

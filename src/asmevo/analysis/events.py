@@ -25,9 +25,10 @@ Where the target's facts say that vector memory loads may write registers in ano
 counted in (`loads_write_in_order`), a second load into the same register has to wait for the first.
 
 Assumptions, all of them what LLVM's own wait insertion assumes: a FLAT access of a target without GLOBAL
-instructions (gfx8) goes to global memory, so it counts as VMEM; LDS-DMA counts in the vector memory counter
-only; the old `s_waitcnt` on gfx12 waits for everything, as `s_wait_idle` does. Expert scheduling mode
-(va_vdst, vm_vsrc) is the matter of `expert_mode`. Not covered: xcnt, SCC of `s_barrier_signal_isfirst`.
+instructions (gfx8), or in threadgroup split mode (see `program.decode`), goes to memory, so it counts as VMEM;
+LDS-DMA counts in the vector memory counter only; the old `s_waitcnt` on gfx12 waits for everything, as
+`s_wait_idle` does. Expert scheduling mode (va_vdst, vm_vsrc) is the matter of `expert_mode`. Not covered: xcnt,
+SCC of `s_barrier_signal_isfirst`.
 """
 
 from __future__ import annotations
@@ -286,7 +287,7 @@ def _issues(decoded: Decoded, target: Target, lanes: Lanes) -> tuple[Issue, ...]
     for counter, event in events:
         lane = lanes.of_event.get((counter, event))
         if lane is not None:
-            marked = _counted_by(mark, counter, target) if "flat" in decoded.flags else mark
+            marked = _counted_by(mark, counter, target) if _may_reach_lds(decoded.flags) else mark
             issues.append(Issue(lane, (sources if lanes.lanes[lane].sources else results) | marked))
     return tuple(issues)
 
@@ -370,7 +371,7 @@ def _vector_memory_events(decoded: Decoded, target: Target) -> tuple[str, ...]:
     if "lds_dma" in flags:
         return ("lds_dma",)
     returns = "atomic_ret" in flags or ("may_load" in flags and "may_store" not in flags)
-    if "flat" in flags and _has_global(target.family.value):
+    if _may_reach_lds(flags) and _has_global(target.family.value):
         return ("flat",) if returns or not _store_counters(target) else ("flat_store",)
     if mnemonic.startswith("image_bvh"):
         return ("bvh",)
@@ -382,6 +383,11 @@ def _vector_memory_events(decoded: Decoded, target: Target) -> tuple[str, ...]:
         return ("vmem_atomic_noret",)
     where = "scratch" if "scratch" in flags else "vmem"
     return (f"{where}_store",) if "may_store" in flags else (f"{where}_load",)
+
+
+def _may_reach_lds(flags: frozenset[str]) -> bool:
+    """Whether an access is FLAT and its address may lie in LDS; what has another opcode says so by it."""
+    return "flat" in flags and "lgkm_cnt" in flags
 
 
 @cache
@@ -437,7 +443,7 @@ def _mark(decoded: Decoded) -> int:
     if "scratch" in flags or not flags & {"vmem", "smem"}:
         return 0
     mark = int(Mark.STORE) if "may_store" in flags else int(Mark.LOAD)
-    return mark | int(Mark.LDS_WRITE if "may_store" in flags else Mark.LDS_READ) if "flat" in flags else mark
+    return mark | int(Mark.LDS_WRITE if "may_store" in flags else Mark.LDS_READ) if _may_reach_lds(flags) else mark
 
 
 def _stores_to_memory(decoded: Decoded) -> bool:

@@ -3,6 +3,10 @@
 Decoding depends on the bytes and on the target and wave size only, not on the place, so every encoding
 is decoded once in a process and shared. What LLVM cannot decode, or the opcode table does not know,
 still becomes an instruction, with the flag `unknown`; analyses refuse it by name.
+
+In threadgroup split mode the waves of a workgroup run on several CUs and have no LDS between them, so a FLAT access
+goes to memory: there it has no flag `lgkm_cnt`, as LLVM's wait insertion has it (SIInsertWaitcnts.cpp,
+`mayAccessLDSThroughFlat`, "if in tgsplit mode then there can be no use of LDS").
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import re
 from functools import lru_cache
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from asmevo.program.half_results import keeps_other_half
 from asmevo.program.instruction import Decoded, Operand
@@ -29,10 +34,11 @@ _FULL_ROW_OR_BANK = "0xf"
 
 
 class DecodingContext(Struct, frozen=True):
-    """What decoding depends on beside the bytes."""
+    """What decoding depends on beside the bytes. `split`: for threadgroup split mode."""
 
     target: Target
     wave_size: int
+    split: bool = False
 
     @property
     def processor(self) -> Processor:
@@ -92,6 +98,8 @@ def _decode(code: bytes, word: DecodedWord, context: DecodingContext) -> Decoded
             reads |= operand.registers.mask if operand.read else 0
             writes |= operand.registers.mask if operand.written else 0
     info = infos[0] if len(infos) == 1 else _joined(infos)
+    if context.split and "flat" in info.flags:
+        info = _without_lds(info)
     for name in info.implicit_reads:
         reads |= _implicit(name, context.wave_size)
     for name in info.implicit_writes:
@@ -131,6 +139,11 @@ def _info(statement: Statement, family: str) -> OpcodeInfo:
     if info is None or "unlisted_def" in info.flags:  # a result that the text does not show
         return _unknown_info(statement.mnemonic)
     return info
+
+
+@lru_cache
+def _without_lds(info: OpcodeInfo) -> OpcodeInfo:
+    return replace(info, flags=info.flags - {"lgkm_cnt"})
 
 
 def _unknown_info(mnemonic: str) -> OpcodeInfo:

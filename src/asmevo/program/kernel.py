@@ -50,6 +50,7 @@ class Kernel(Struct, frozen=True, eq=False, dict=True):
     wavefronts whose memory accesses may be replayed (XNACK) or that are sure not to be; None if it is for
     both, or says nothing. `whole_waves` is whether all lanes of all waves are on where a launch starts, for every
     launch: since the metadata rules out any other (`metadata_asks_for_whole_waves`), or because the user says so.
+    `split` is whether it runs in threadgroup split mode: by its descriptor, a function by those of all kernels there.
     """
 
     name: str
@@ -62,11 +63,12 @@ class Kernel(Struct, frozen=True, eq=False, dict=True):
     metadata: dict[str, Any] | None = None
     xnack: bool | None = None
     whole_waves: bool = False
+    split: bool = False
 
     @property
     def context(self) -> DecodingContext:
         """What decoding an instruction of this kernel depends on."""
-        return DecodingContext(self.target, self.wave_size)
+        return DecodingContext(self.target, self.wave_size, self.split)
 
     @property
     def is_entry(self) -> bool:

@@ -22,6 +22,7 @@ from asmevo.program.registers import RegisterFile
 from asmevo.target import Target, load_target
 
 _WAVE32_FIELD = "wavefront_size32"
+_SPLIT_FIELD = "tg_split"
 _DWORD = 4  # bytes; branches count in dwords from the end of the branch
 PC_READS = frozenset({"s_getpc_b64", "s_get_pc_i64"})
 _LOW_ADDS = frozenset({"s_add_u32", "s_add_co_u32"})
@@ -76,6 +77,15 @@ def _wave_size(image: CodeObject, name: str, target: Target) -> int:
     return 32 if descriptor.field(_WAVE32_FIELD) else 64
 
 
+def _is_split(image: CodeObject, name: str, target: Target) -> bool:
+    """Whether code is for threadgroup split mode; a function is if every kernel that might call it is."""
+    if not target.abi.split_workgroups.value:
+        return False
+    own = image.descriptors.get(name)
+    callers = [own] if own is not None else list(image.descriptors.values())
+    return bool(callers) and all(each.field(_SPLIT_FIELD) for each in callers)
+
+
 def _end_of(image: CodeObject, symbol: Symbol, symbols: list[Symbol]) -> int:
     """Where a symbol's code ends, in its own addresses; symbols without a size reach to the next one."""
     section = image.section_of(symbol)
@@ -94,7 +104,8 @@ def _read_kernel(
     assert section is not None
     descriptor = image.descriptors.get(symbol.name)
     wave_size = _wave_size(image, symbol.name, target) if descriptor is not None else program_wave_size
-    context = DecodingContext(target, wave_size)
+    split = _is_split(image, symbol.name, target)
+    context = DecodingContext(target, wave_size, split)
     placed = _decode(image, section, symbol.value, end, context)
     labels = _Labels(placed, number, image)
     instructions = _link_references(image, section, placed, labels)
@@ -110,6 +121,7 @@ def _read_kernel(
         metadata=metadata,
         xnack=image.target_id.feature("xnack"),
         whole_waves=metadata_asks_for_whole_waves(metadata or {}, wave_size),
+        split=split,
     )
 
 

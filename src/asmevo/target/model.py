@@ -82,11 +82,14 @@ class LimitFacts(Frozen, frozen=True):
 
 
 class AbiFacts(Frozen, frozen=True):
+    """`split_workgroups`: whether a descriptor may ask for threadgroup split mode."""
+
     architected_flat_scratch: Fact[bool]
     packed_workitem_ids: Fact[bool]
     kernarg_preload: Fact[bool]
     workgroup_ids: Fact[Literal["sgpr", "ttmp"]]
     named_barriers: Fact[bool]
+    split_workgroups: Fact[bool]
 
 
 class WaitCounter(Frozen, frozen=True):
@@ -275,9 +278,7 @@ class Target(TargetSections, frozen=True):
     def wait_instruction(self, counters: Mapping[str, int]) -> str:
         """The wait instruction that names all these counters and the fewest others."""
         able = [
-            (len(fact.value), name)
-            for name, fact in self.wait.instructions.items()
-            if set(counters) <= set(fact.value)
+            (len(fact.value), name) for name, fact in self.wait.instructions.items() if set(counters) <= set(fact.value)
         ]
         if not able:
             names = ", ".join(sorted(counters))
