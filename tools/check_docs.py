@@ -15,9 +15,15 @@ from pathlib import Path
 from asmevo.checks.constraints.model import json_schema
 from asmevo.checks.constraints.reading import built_in_set, built_in_versions
 from asmevo.checks.constraints.switches import switch_table
+from asmevo.checks.families import CHECKS
 from asmevo.checks.registry import rules
 from asmevo.target import target_names
 
+_REFUSED = "New errors and warnings of a candidate are refused by the gate"
+_ELSEWHERE = {
+    "constraints": f"{_REFUSED} `constraints`, with the sets that it is given.",
+    "suppressions": "About comments and files, which no candidate has.",
+}
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
@@ -32,11 +38,21 @@ def rules_page() -> str:
         own = re.split(r"[./]", rule.id)[0]
         if own != family:
             family = own
-            parts.append(f"## {family}")
+            parts += [f"## {family}", _gates_of(family)]
         parts.append(f'<a id="{rule.anchor}"></a>\n### {rule.id}\n\n**{rule.severity}**: {rule.title}')
         parts.append(_escaped(rule.meaning))
         parts.append(f"* example: {_escaped(rule.example)}\n* mend: {_escaped(rule.mend)}\n* source: {rule.source}")
     return "\n\n".join(parts) + "\n"
+
+
+def _gates_of(family: str) -> str:
+    """Which gate refuses candidates for findings of a family; what no gate holds, and why."""
+    own = [check for check in CHECKS if check.family == family]
+    if not own:
+        return _ELSEWHERE[family]
+    gates = sorted({check.gate for check in own if check.gate})
+    held = [f"{_REFUSED} `{gate}`." for gate in gates]
+    return " ".join([*held, *(f"Not held by a gate: {check.why_not}." for check in own if check.why_not)])
 
 
 def _escaped(text: str) -> str:

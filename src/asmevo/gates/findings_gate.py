@@ -1,15 +1,17 @@
-"""Gates that are made of findings: those that the parent already had do not count, new ones do."""
+"""Gates that are made of findings: those that the parent already had do not count, new ones do.
+
+What such a gate holds is said in one table, `checks.families`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
+from asmevo.checks.families import Subject, findings_of, held_by
 from asmevo.checks.finding import Finding
 from asmevo.gates.gate import Verdict, VerdictKind
 from asmevo.program.candidate import Candidate
 from asmevo.program.kernel import Kernel
-
-Check = Callable[[Kernel], Iterable[Finding]]
 
 
 def verdict_of(gate: str, findings: Iterable[Finding], known: set[tuple[str, int, str]], silent: str) -> Verdict:
@@ -30,14 +32,15 @@ def known_keys(findings: Iterable[Finding]) -> set[tuple[str, int, str]]:
 
 
 class FindingsGate:
-    """Rejects a candidate that has an error or warning which the parent has not."""
+    """Rejects a candidate that has an error or warning which the parent has not. `silent` is said if there is none."""
 
-    def __init__(self, name: str, parent: Kernel, check: Check, silent: str) -> None:
+    def __init__(self, name: str, parent: Kernel, silent: str) -> None:
         self.name = name
-        self._check = check
+        self._checks = held_by(name)
         self._silent = silent
-        self._known = known_keys(check(parent))
+        self._known = known_keys(findings_of(self._checks, Subject(parent)))
 
     def judge(self, candidate: Candidate) -> Verdict:
         """See Gate.judge."""
-        return verdict_of(self.name, self._check(candidate.kernel), self._known, self._silent)
+        found = findings_of(self._checks, Subject(candidate.kernel))
+        return verdict_of(self.name, found, self._known, self._silent)

@@ -6,11 +6,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from asmevo.checks.clauses import check_clauses
 from asmevo.checks.constraints import Compiled
-from asmevo.checks.dual_issue import check_dual_issue
-from asmevo.checks.finding import Finding
-from asmevo.checks.hazards import check_hazards
 from asmevo.gates.assemble import AssembleGate
 from asmevo.gates.constraints import ConstraintsGate
 from asmevo.gates.equivalence import EquivalenceGate
@@ -42,10 +38,6 @@ class Judgement(Struct, frozen=True):
         return all(verdict.accepted for verdict in self.verdicts)
 
 
-def _hazards(kernel: Kernel) -> tuple[Finding, ...]:
-    return (*check_hazards(kernel), *check_dual_issue(kernel), *check_clauses(kernel))
-
-
 class Pipeline:
     """The gates of one level, made for one parent kernel; `constraints` are the target's built-in ones by default.
 
@@ -65,7 +57,7 @@ class Pipeline:
             AssembleGate(parent),
             ConstraintsGate(parent, constraints),
             WaitsGate(parent),
-            FindingsGate("hazards", parent, _hazards, "every hazard has the wait states it needs, clauses are whole"),
+            FindingsGate("hazards", parent, "every hazard has the wait states it needs, clauses are whole"),
             ResourcesGate(parent),
         ]
         if level is not Level.DRAFT:

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from asmevo.analysis.occupancy import occupancy
 from asmevo.analysis.unseen_registers import unseen_uses
-from asmevo.checks.resources import check_resources
 from asmevo.gates.findings_gate import FindingsGate
 from asmevo.gates.gate import Verdict, VerdictKind
 from asmevo.program.candidate import Candidate
@@ -32,7 +31,7 @@ class ResourcesGate:
 
     def __init__(self, parent: Kernel) -> None:
         silent = "registers, descriptor and note agree"
-        self._findings = FindingsGate(self.name, parent, check_resources, silent)
+        self._findings = FindingsGate(self.name, parent, silent)
         self._unseen = next(unseen_uses(parent), None)
         self._waves = occupancy(parent).waves
 

@@ -8,9 +8,8 @@ replayed, what one needs for a second try is not overwritten before its address 
 from __future__ import annotations
 
 from asmevo.analysis.wait_counters import WaitAnalysis
-from asmevo.checks.finding import Finding
-from asmevo.checks.replay import check_replay
-from asmevo.checks.waits import check_order, hard_findings
+from asmevo.checks.families import Subject, findings_of, held_by
+from asmevo.checks.waits import check_order
 from asmevo.gates.findings_gate import known_keys, verdict_of
 from asmevo.gates.gate import Verdict
 from asmevo.program.candidate import Candidate
@@ -24,16 +23,13 @@ class WaitsGate:
 
     def __init__(self, parent: Kernel) -> None:
         self._parent = WaitAnalysis(parent)
-        self._known = known_keys(_alone(self._parent))
+        self._checks = held_by(self.name)
+        self._known = known_keys(findings_of(self._checks, Subject(parent, self._parent)))
 
     def judge(self, candidate: Candidate) -> Verdict:
         """See Gate.judge."""
         analysis = WaitAnalysis(candidate.kernel, self._parent)
-        findings = (*_alone(analysis), *check_order(self._parent, analysis))
+        alone = findings_of(self._checks, Subject(candidate.kernel, analysis))
+        findings = (*alone, *check_order(self._parent, analysis))
         silent = "every register is waited for on every path; memory order at barriers, stores and atomics is kept"
         return verdict_of(self.name, findings, self._known, silent)
-
-
-def _alone(analysis: WaitAnalysis) -> tuple[Finding, ...]:
-    """What is wrong with one version whatever its parent was like."""
-    return (*hard_findings(analysis), *check_replay(analysis.kernel))
