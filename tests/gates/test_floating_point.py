@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from emulated_launches import launch, program_of
 
-from asmevo.emulator.comparison import bits_differ, numbers_differ
+from asmevo.emulator.comparison import bits_differ, numbers_differ, standard_trials
 from asmevo.emulator.manifest import BufferArgument, differences
 from asmevo.gates import EmulationGate, Level, Pipeline
 from asmevo.program.candidate import Candidate
@@ -64,6 +64,15 @@ def test_the_emulator_compares_as_the_policy_says(
     verdict = gate.judge(split)
     assert verdict.accepted is accepted, verdict.reason
     assert ("within the manifest's tolerance" in verdict.reason) is accepted
+
+
+@pytest.mark.parametrize("signaling", [True, False])
+def test_where_nans_are_free_none_of_the_edge_values_is_a_signaling_one(signaling: bool) -> None:
+    (edges,) = (each for each in standard_trials(launch("softmax"), signaling=signaling) if each.name == "edge values")
+    bits = np.concatenate([each.reshape(-1).view(np.uint32) for each in edges.buffers.values() if each.dtype == "f4"])
+    magnitude = bits & 0x7FFFFFFF
+    assert bool(np.any((magnitude > 0x7F800000) & (magnitude < 0x7FC00000))) is signaling
+    assert np.any(magnitude >= 0x7FC00000)
 
 
 def _argument(relative: float) -> BufferArgument:

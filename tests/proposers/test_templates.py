@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from emulated_launches import launch, program_of
 from msgspec.structs import replace
 from written_kernels import written
 
 from asmevo.checks.constraints import constraints_for
-from asmevo.gates import Pipeline
+from asmevo.gates import EmulationGate, Pipeline
 from asmevo.program.candidate import Candidate
 from asmevo.program.edit import apply_script, script_between
 from asmevo.program.kernel import Kernel
@@ -85,7 +86,7 @@ def test_every_template_is_proved_wherever_it_applies(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, each in LIBRARY.items() if each.policy > FloatPolicy.EXACT])
 def test_a_policy_is_named_only_where_a_stricter_one_does_not_do(name: str) -> None:
     template = LIBRARY[name]
-    instance = next(instances(usable(template)[0]))
+    instance = next(each for version in usable(template) for each in instances(version))
     stricter = FloatPolicy(template.policy - 1)
     assert KernelProver(instance.before, stricter, LIMITS).prove(instance.after).outcome is not Outcome.PROVED
 
@@ -111,6 +112,18 @@ NEAR_MISSES = {
     "copy-s": {"instead": {"v$t": "1.0"}},
     "max3-f32": {"by": ("v_min3_f32|v_min3_num_f32 v$d, $a, $b, $c",)},
     "max3-f32-behind": {"by": ("v_max3_f32|v_max3_num_f32 v$d, $a, $b, $b",)},
+    "canonical-num-max-first-f32": {"by": ("v_max_num_f32 v$d, $b, $b",)},
+    "canonical-max-f32": {"replaces": ("v_max_f32 v$t, v$a, v$c", "v_max_f32 v$d, v$t ~ $b")},
+    "canonical-add-f32": {"by": ("v_add_f32 v$d, v$a, v$a",)},
+    "lane-max-right": {
+        "by": ("v_max_f32_dpp|v_max_num_f32_dpp v$d, v$a, v$b row_shl:n$n row_mask:0xf bank_mask:0xf bound_ctrl:1",)
+    },
+    "median-f32-positive": {"where": ("n > m", "n <= 0x7f800000")},
+    "median-f32-negative": {
+        "where": ("n >= 0x80000000", "m == 0"),
+        "examples": {"n": (0xBF800000,), "m": (0,)},
+    },
+    "maxmin-f32": {"by": ("v_minmax_f32|v_minmax_num_f32 v$d, $a, $b, $c",)},
     "lds-store-offset": {"by": ("nothing", "ds_write_b32|ds_store_b32 v$a, v$d offset:(n + o + 4) ...")},
     "lds-load-two-neighbour": {
         "where": ("n < m",),
@@ -207,6 +220,16 @@ APPLIED = {
     "a chain of copies": (
         "copy-s", "v_mov_b32 v0, s2\nv_add_u32 v0, v0, v3", ["v_add_u32_e32 v0, s2, v3"],
     ),
+    "another lane's value": (
+        "lane-max-right",
+        "v_mov_b32_dpp v3, v1 row_shr:4 row_mask:0xf bank_mask:0xf bound_ctrl:1\nv_max_f32 v0, v3, v2\nv_mov_b32 v3, 0",
+        ["v_max_f32_dpp v0, v1, v2 row_shr:4 row_mask:0xf bank_mask:0xf bound_ctrl:1", "v_mov_b32_e32 v3, 0"],
+    ),
+    "kept between two numbers": (
+        "median-f32-around-zero",
+        "v_max_f32 v0, -1.0, v1\nv_min_f32 v0, 2.0, v0",
+        ["v_med3_f32 v0, v1, -1.0, 2.0"],
+    ),
     "a mask over one copy": (
         "masked-copy-or",
         "s_and_saveexec_b64 s[2:3], vcc\nv_mov_b32 v0, v1\ns_or_b64 exec, exec, s[2:3]\ns_mov_b64 s[2:3], 0\n"
@@ -240,6 +263,17 @@ NOT_APPLIED = {
     "vcc may be read behind": ("select-min-i32-lt", "v_cmp_lt_i32 vcc, v0, v1\nv_cndmask_b32 v2, v1, v0, vcc"),
     "a modifier": ("max3-f32", "v_max_f32 v0, v1, v2 clamp\nv_max_f32 v0, v0, v3"),
     "a sign": ("max3-f32", "v_max_f32 v0, v1, v2\nv_max_f32 v0, -v0, v3"),
+    "lanes that keep what they had": (
+        "lane-max-right",
+        "v_mov_b32_dpp v3, v1 row_shr:4 row_mask:0xf bank_mask:0xf\nv_max_f32 v0, v3, v2\nv_mov_b32 v3, 0",
+    ),
+    "rows that keep what they had": (
+        "lane-max-right",
+        "v_mov_b32_dpp v3, v1 row_shr:4 row_mask:0xa bank_mask:0xf bound_ctrl:1\nv_max_f32 v0, v3, v2\nv_mov_b32 v3, 0",
+    ),
+    "an upper bound that is zero": (
+        "median-f32-negative", "v_max_f32 v0, -1.0, v1\nv_min_f32 v0, 0, v0",
+    ),
     "a store between": (
         "lds-load-two", "ds_read_b32 v0, v2\nds_write_b32 v3, v4\nds_read_b32 v1, v2 offset:4",
     ),
@@ -399,3 +433,23 @@ def test_a_no_op_that_is_added_does_not_take_the_id_of_one_that_stays() -> None:
     ids = [each.id for each in blocks[0].instructions]
     assert len(set(ids)) == len(ids)
     assert [each.text for each in blocks[0].instructions] == [each.text for each in block.instructions]
+
+
+@pytest.mark.parametrize("gpu", ["gfx942", "gfx1201"])
+def test_the_steps_of_a_maximum_over_lanes_become_single_instructions(gpu: str) -> None:
+    """Before gfx12 only where a signaling NaN counts as a quiet one."""
+    program, manifest = program_of("softmax", gpu), launch("softmax")
+    kernel = program.kernel(manifest.symbol)
+    names = [each for each in LIBRARY.values() if each.name.startswith(("canonical-", "lane-"))]
+    changed = kernel
+    for _ in range(2):
+        facts = Facts(changed)
+        fitting = [each for each in (compiled(one, kernel.context) for one in names) if each is not None]
+        script, chosen = together(facts, sites(facts, fitting, range(len(changed.blocks))), "t")
+        assert chosen
+        changed = apply_script(changed, script)
+    assert any("dpp" in each.mnemonic and "max" in each.mnemonic for each in changed.instructions)
+    candidate = Candidate.make(kernel, script_between(kernel, changed.blocks, "t"))
+    assert Pipeline(kernel, policy=FloatPolicy.NAN).judge(candidate).accepted
+    assert EmulationGate(program, kernel, manifest, FloatPolicy.NAN).judge(candidate).accepted
+    assert not Pipeline(kernel).judge(candidate).accepted

@@ -174,18 +174,24 @@ class Witness:
 
 
 def standard_trials(
-    manifest: LaunchManifest, seeds: int = 2, edges: bool = True, limits: Limits | None = None
+    manifest: LaunchManifest,
+    seeds: int = 2,
+    edges: bool = True,
+    signaling: bool = True,
+    limits: Limits | None = None,
 ) -> Iterator[Trial]:
     """The trials of the emulation gate: the manifest's data, fuzzed data, and `seeds` asynchronous runs.
 
-    Without `edges` there are no edge values: where results may be rounded differently, they tell nothing.
+    Without `edges` there are no edge values: where results may be rounded differently, they tell nothing. Without
+    `signaling` no NaN among them is a signaling one: where it counts as a quiet one, it tells nothing.
     """
     plain, limits = make_buffers(manifest), limits or Limits()
     yield Trial("the manifest's data", manifest, plain, limits=limits)
     poisoned = _poisoned(manifest)
     rng = np.random.default_rng(1)
     if edges and any(_is_input(manifest, name, _FLOATS) for name in plain):
-        yield Trial("edge values", poisoned, _with_edges(manifest, plain, rng), seed=1, limits=limits)
+        edge_values = _with_edges(manifest, plain, rng, signaling)
+        yield Trial("edge values", poisoned, edge_values, seed=1, limits=limits)
     if any(_is_input(manifest, name, _WHOLE) for name in plain):
         yield Trial("shuffled whole numbers", poisoned, _shuffled(manifest, plain, rng), seed=2, limits=limits)
     for seed in range(1, seeds + 1):
@@ -210,20 +216,24 @@ def _is_input(manifest: LaunchManifest, name: str, types: tuple[str, ...]) -> bo
     return any(each.name == name and each.direction != "out" and each.dtype in types for each in manifest.buffers)
 
 
-def _with_edges(manifest: LaunchManifest, plain: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
+def _with_edges(
+    manifest: LaunchManifest, plain: Mapping[str, Array], rng: np.random.Generator, signaling: bool
+) -> dict[str, Array]:
     return {
-        name: _edges_among(values, rng) if _is_input(manifest, name, _FLOATS) else values
+        name: _edges_among(values, rng, signaling) if _is_input(manifest, name, _FLOATS) else values
         for name, values in plain.items()
     }
 
 
-def _edges_among(values: Array, rng: np.random.Generator) -> Array:
+def _edges_among(values: Array, rng: np.random.Generator, signaling: bool) -> Array:
     kind = values.dtype
     info = np.finfo(kind)
     edges = np.array(
         [0.0, -0.0, np.inf, -np.inf, np.nan, info.tiny, -info.tiny, info.smallest_subnormal, info.max, info.min], kind
     )
     noise = np.frombuffer(rng.bytes(values.nbytes), kind).reshape(values.shape)
+    if not signaling:
+        noise = np.where(np.isnan(noise), np.array(np.nan, kind), noise)
     choice = rng.random(values.shape)
     mixed = np.where(choice < _EDGE_SHARE, rng.choice(edges, values.shape), values)
     return np.where(choice > 1 - _EDGE_SHARE, noise, mixed).astype(kind)

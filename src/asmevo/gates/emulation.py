@@ -40,7 +40,8 @@ class EmulationGate:
         self._program = program
         self._manifest = manifest
         unequal, self._equal = _SAMENESS[min(policy, FloatPolicy.CONTRACT)]
-        trials = standard_trials(manifest, edges=policy < FloatPolicy.CONTRACT)
+        exact = policy is FloatPolicy.EXACT
+        trials = standard_trials(manifest, edges=policy < FloatPolicy.CONTRACT, signaling=exact)
         self._witness = Witness(program, kernel, trials, unequal)
 
     def judge(self, candidate: Candidate) -> Verdict:

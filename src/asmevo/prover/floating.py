@@ -1,11 +1,13 @@
 """Floating-point operations as terms, and what each policy lets them become.
 
 Operations are uninterpreted: of `f:fadd` it is known only that equal operands under an equal MODE give equal
-bits. Sign changes, sign tests and encodings' tests are bit operations and are written as such. The policies, each
-allowing what the ones before it allow:
+bits. Sign changes and sign tests are bit operations and are written as such; what comparisons, minima and maxima are is
+in `float_order`. The policies, each allowing what the ones before it allow:
 
     exact      only identities that hold for every bit pattern: a > b is b < a, equality is symmetric
-    nan        which NaN an operation gives is free: + * min max commute, a - b is a + (-b)
+    nan        which NaN an operation gives is free, and a signaling NaN counts as a quiet one, as in LLVM's language
+               (LangRef, "Behavior of Floating-Point NaN values"): + * min max commute, a - b is a + (-b), and where
+               an operand is only made canonical (max(a, a)), the operation reads a
     contract   a * b + c may be rounded once or twice, in both directions: fma and mad are mul then add; the sign
                of a factor is that of the product, which differs from it under a directed rounding only
     reassoc    sums and products may be regrouped and reordered
@@ -43,6 +45,10 @@ class FloatPolicy(IntEnum):
 _SYMMETRIC = frozenset({"foeq", "fone", "funord", "ford"})
 _EXCHANGED = {"fogt": "folt", "foge": "fole"}
 _COMMUTING = frozenset({"fadd", "fmul", "fmin", "fmax", "fmin_ieee", "fmax_ieee", "fminimum", "fmaximum"})
+_EXTREMES = frozenset({"fmin", "fmax", "fmin_ieee", "fmax_ieee"})
+_COMPARISONS = _SYMMETRIC | {"folt", "fole"}
+_READS_CANONICAL = _COMMUTING | _COMPARISONS | {"fsub", "fma", "fmad"}
+"""Operations that treat an operand's denormals and quiet NaNs as a minimum of it with itself does."""
 _REGROUPED = frozenset({"fadd", "fmul"})
 _MULTIPLY_ADD = frozenset({"fma", "fmad"})
 
@@ -84,6 +90,10 @@ def _operation(
     elif name in _SYMMETRIC:
         args = _ordered(args)
     if policy >= FloatPolicy.NAN:
+        if name in _READS_CANONICAL:
+            args = tuple(_not_made_canonical(arg, format, mode) for arg in args)
+        if name in _EXTREMES:
+            name = name.removesuffix("_ieee")
         if name == "fsub":
             name, args = "fadd", (args[0], sign_changed(build, args[1]))
         if name in _COMMUTING:
@@ -106,6 +116,13 @@ def _operation(
             flat += arg.args[:-1] if same else (arg,)
         args = _ordered(tuple(flat))
     return build.terms.make(whole, bits, (*args, mode), format)
+
+
+def _not_made_canonical(value: Term, format: str, mode: Term) -> Term:
+    """What a value was before it was only made canonical: a minimum or maximum with itself, in this format and MODE."""
+    name = value.op.removeprefix("f:")
+    alone = name in _EXTREMES and value.data == format and value.args[-1] is mode and value.args[0] is value.args[1]
+    return _not_made_canonical(value.args[0], format, mode) if alone else value
 
 
 def _ordered(args: tuple[Term, ...]) -> tuple[Term, ...]:

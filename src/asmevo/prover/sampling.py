@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Hashable, Mapping
 from types import MappingProxyType
 
+from asmevo.prover.float_order import evaluated, has_definition
 from asmevo.prover.normalise import Builder
 from asmevo.prover.numbers import signed
 from asmevo.prover.terms import Term, subterms
@@ -59,7 +60,7 @@ def _value(term: Term, values: dict[int, int], seed: int, lane: int) -> int:
         return others | values[term.args[0].id] << lane
     # A state of memory counts by its identity.
     args = [values[argument.id] if argument.bits else argument.id for argument in term.args]
-    known = _arithmetic(term, args, lane)
+    known = evaluated(term, args) if has_definition(term) else _arithmetic(term, args, lane)
     if known is None:
         return drawn((term.op, term.data, tuple(args)), seed, term.bits)
     return known & mask

@@ -1,11 +1,12 @@
 """What structure does not settle: equality of terms by bitwuzla, a solver for bit vectors.
 
-Translation. Terms become bit vectors of their width. Symbols are free; `lane` is any lane of the wave; floating-
-point operations and loads are uninterpreted functions of their arguments (and of the contents of memory, one
-number a state); `ballot` is a free mask whose bit of this lane is the argument; `at` is a free function of the
-lane, one for each whole register it looks into. All of this forgets facts and adds none, so what the solver finds
-equal is equal in every lane of every wave. What it finds different may be an artefact of what was forgotten: that
-is why a difference counts only when it has been replayed.
+Translation. Terms become bit vectors of their width. Symbols are free; `lane` is any lane of the wave; floating-point
+operations and loads are uninterpreted functions of their arguments (and of the contents of memory, one number a
+state), and where that does not do, comparisons and choices are what `float_order` says; `ballot` is a free mask whose
+bit of this lane is the argument; `at` is a free function of the lane, one for each whole register it looks into. All
+of this forgets facts and adds none, so what the solver finds equal is equal in every lane of every wave. What it
+finds different may be an artefact of what was forgotten: that is why a difference counts only when it has been
+replayed.
 
 An access to memory is the same if its address and value are where a lane takes part in it. All other
 operations that look at registers in all lanes are the same value if their arguments are equal as whole registers,
@@ -27,6 +28,7 @@ import bitwuzla
 from bitwuzla import Kind
 from msgspec import Struct, field
 
+from asmevo.prover.float_order import defined, has_definition
 from asmevo.prover.normalise import Builder
 from asmevo.prover.sampling import sample
 from asmevo.prover.terms import WHOLE_VECTOR, Term, subterms
@@ -171,22 +173,30 @@ class Equality:
     def _ask(self, a: Term, b: Term, given: Term | None) -> bool | None:
         if self.budget.left() <= 0:
             return None
-        self.budget.questions += 1
-        query = _Query(self.build, self.name_of)
-        formula = [query.different(a, b), query.holds(self.path)]
-        if given is not None:
-            formula.append(query.holds(given))
-        answer, model = query.solve(formula, self.budget)
+        answer, model = self._answered(a, b, given, by_definition=False)
+        if answer is not True and any(has_definition(term) for term in subterms((a, b), in_this_lane=True)):
+            answer, model = self._answered(a, b, given, by_definition=True)
         if answer is False and model:
             self.models.append(model)
         return answer
 
+    def _answered(
+        self, a: Term, b: Term, given: Term | None, *, by_definition: bool
+    ) -> tuple[bool | None, dict[Term, int]]:
+        self.budget.questions += 1
+        query = _Query(self.build, self.name_of, by_definition=by_definition)
+        formula = [query.different(a, b), query.holds(self.path)]
+        if given is not None:
+            formula.append(query.holds(given))
+        return query.solve(formula, self.budget)
+
 
 class _Query:
-    """One question to the solver."""
+    """One question to the solver; `by_definition`: with what `float_order` knows of floating-point operations."""
 
-    def __init__(self, build: Builder, name_of: Callable[[Term], Term]) -> None:
+    def __init__(self, build: Builder, name_of: Callable[[Term], Term], *, by_definition: bool) -> None:
         self.build = build
+        self.by_definition = by_definition
         self.name_of = name_of
         self.manager = bitwuzla.TermManager()
         self.made: dict[int, bitwuzla.Term] = {}
@@ -279,6 +289,8 @@ class _Query:
             return self._applied(term, ("at", self.name_of(term.args[0]).id), [term.args[1]])
         if term.op == "opaque":
             return self.free(term)
+        if self.by_definition and has_definition(term):
+            return self.translated(defined(self.build, term))
         return self._structure(term)
 
     def _structure(self, term: Term) -> bitwuzla.Term:
@@ -370,9 +382,7 @@ class _Query:
 
     def _applied(self, term: Term, name: Hashable, args: list[Term]) -> bitwuzla.Term:
         """An uninterpreted function of its arguments; a state of memory is the number of its name."""
-        made = [
-            self.made[arg.id] if arg.bits else self.number(32, self.name_of(arg).id) for arg in args
-        ]
+        made = [self.made[arg.id] if arg.bits else self.number(32, self.name_of(arg).id) for arg in args]
         widths = tuple(arg.bits or 32 for arg in args)
         key = (name, widths, term.bits)
         function = self.functions.get(key)
