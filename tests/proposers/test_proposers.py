@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
+import pytest
 from written_kernels import COMPILED, written
 
 from asmevo.gates import Pipeline
@@ -104,3 +105,50 @@ def test_local_search_only_offers_improvements_and_repeats_itself() -> None:
     costs = [cost(Candidate.make(kernel, script).kernel) for script in first]
     assert costs == sorted(costs, reverse=True)
     assert costs[-1] < 1.0
+
+
+# A place where the code waits for a hazard, useful work that may move there, and what stays, behind that work.
+WAITS_FOR_HAZARDS = {
+    "a lane's value": (
+        "gfx942",
+        "v_mov_b32 v2, v30\ns_nop 1\nv_mov_b32_dpp v31, v2 row_shr:1 row_mask:0xf bank_mask:0xf bound_ctrl:1\n{}",
+        "v_add_u32 v3, v4, v5\nv_add_u32 v6, v4, v7\nv_add_u32 v8, v4, v9\nv_add_u32 v10, v4, v11",
+        None,
+    ),
+    "a matrix product": (
+        "gfx90a",
+        "v_mfma_f32_4x4x1f32 v[0:3], v4, v5, v[0:3]\ns_nop 4\nv_add_f32 v6, v0, v0\n{}",
+        "v_add_u32 v13, v14, v15\nv_add_u32 v16, v14, v17\nv_add_u32 v18, v14, v19\nv_add_u32 v20, v14, v21\n"
+        "v_add_u32 v22, v24, v23",
+        None,
+    ),
+    "a carry on gfx12": (
+        "gfx1201",
+        "v_add_co_u32 v0, vcc_lo, s34, v0\ns_wait_alu depctr_va_vcc(0)\n"
+        "v_add_co_ci_u32_e64 v1, null, s35, v1, vcc_lo\n{}",
+        "v_mul_f32 v2, v3, v2\nv_mul_f32 v4, v5, v4\nv_mul_f32 v6, v7, v6\nv_mul_f32 v8, v9, v8\nv_mul_f32 v10, v11, v10\n"
+        "v_mul_f32 v12, v13, v12",
+        "s_wait_alu",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WAITS_FOR_HAZARDS)
+def test_useful_work_moves_to_where_the_code_waits_for_a_hazard(case: str) -> None:
+    """The no-op is not needed then, and `s_wait_alu` finds done what it waits for."""
+    gpu, waiting, work, kept = WAITS_FOR_HAZARDS[case]
+    kernel = written(waiting.format(work) + "\ns_endpgm", gpu)
+    before = estimate(kernel, waves=1).cycles
+
+    def cost(version: Kernel) -> float:
+        return estimate(version, waves=1).cycles / before
+
+    facts = Facts(kernel, cost=cost)
+    found = [each for each in scripts(ListScheduler(), kernel, facts) if accepted(kernel, each)]
+    best = min((Candidate.make(kernel, each).kernel for each in found), key=cost)
+    assert cost(best) < 0.95
+    names = [each.mnemonic for each in best.instructions]
+    if kept is None:
+        assert "s_nop" not in names
+    else:
+        assert names.index(kept) > len(work.splitlines())
