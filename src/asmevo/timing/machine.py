@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from asmevo.analysis.events import counter_events, wait_values
 from asmevo.program.instruction import Decoded
-from asmevo.program.registers import EXEC_MASK, VECTOR_MASK, units_of
+from asmevo.program.registers import EXEC_MASK, VCC_MASK, VECTOR_MASK, units_of
 from asmevo.target import Target
 from asmevo.target.facts import Fact
 from asmevo.target.model import Number
@@ -51,6 +51,7 @@ from asmevo.timing.register_file import register_file_facts
 SCENARIOS = ("cold", "l2", "lds-only")
 
 _B128_DWORDS = 4
+_LANE_READS = ("v_readlane", "v_readfirstlane")
 _MEMORY_PORTS = frozenset({Port.SMEM, Port.VMEM, Port.LDS})
 
 
@@ -138,17 +139,20 @@ class Machine:
     def _complete(self, profile: Profile) -> Profile:
         """Adds what does not depend on the kind of instruction but on its operands and its queue."""
         queue = self.queues.get(profile.stream)
+        vector = profile.port in (Port.VALU, Port.TRANS, Port.MATRIX)
+        scalar_result, writes_exec = writes_scalar(profile.decoded, SCALAR_RESULTS), bool(profile.decoded.writes & EXEC_MASK)
         facts = self.register_file if profile.port in (Port.VALU, Port.TRANS) else None
         return replace(
             profile,
-            vector=profile.port in (Port.VALU, Port.TRANS, Port.MATRIX),
+            vector=vector,
             scalar_reads=tuple(unit for unit in profile.reads if SCALAR_RESULTS >> unit & 1),
             scalar_operands=scalar_operands(profile.decoded, SCALAR_RESULTS) if profile.port is Port.SALU else 0,
             queue=queue,
             issue_busy=Cause(f"issue port {profile.port.name.lower()}", self.issue.cause.known),
             to_execute=self._to_execute(profile, queue) if queue is not None else 0,
-            writes_scalar=writes_scalar(profile.decoded, SCALAR_RESULTS),
-            writes_exec=bool(profile.decoded.writes & EXEC_MASK),
+            writes_scalar=scalar_result,
+            counted=self._until_counted(profile) if vector and (scalar_result or writes_exec) else 0,
+            writes_exec=writes_exec,
             accumulates=accumulates(profile.decoded),
             gathered=facts.operands(source_positions(profile.decoded)) if facts is not None else None,
             vector_writes=facts.results(units_of(profile.decoded.writes & VECTOR_MASK)) if facts is not None else (),
@@ -159,10 +163,18 @@ class Machine:
             beside=beside_first(profile.decoded) if self._pairs_first else -1,
         )
 
+    def _until_counted(self, profile: Profile) -> int:
+        """Cycles from execution until a vector instruction's result in SGPRs, VCC or EXEC is counted, 0 if that is not known."""
+        to_vcc = profile.kind == "scalar_trans" and profile.decoded.writes & VCC_MASK
+        name = "scalar_trans_vcc" if to_vcc else "valu_scalar"
+        counted = self.cost(f"{name}_result_counted", "")
+        return counted.cycles + profile.occupancy.cycles - 1 if counted is not None else 0
+
     def _to_execute(self, profile: Profile, queue: Queue) -> int:
         name = reading_fact(profile.decoded, profile.port, SCALAR_RESULTS)
         cost = self.cost(name, "") if name else None
-        return cost.cycles if cost is not None else queue.to_execute
+        longer = self.cost("valu_lane_read_longer", "") if profile.decoded.mnemonic.startswith(_LANE_READS) else None
+        return (queue.to_execute if cost is None else cost.cycles) + (0 if longer is None else longer.cycles)
 
     def _queue(self, stream: Stream) -> Queue | None:
         names = {Stream.VALU: "valu", Stream.SALU: "salu", Stream.LDS: "lds", Stream.VMEM: "vmem"}
@@ -330,10 +342,12 @@ class Machine:
         if row is None or table is None:
             worst = self.target.latency["valu"]
             return _cost(worst.occupancy, "matrix busy"), _cost(worst.result, "dependency matrix")
-        extra = self.cost("sparse_matrix_extra" if "swmmac" in decoded.flags else "matrix_extra", "")
+        sparse = "swmmac" in decoded.flags
+        extra = self.cost("sparse_matrix_extra" if sparse else "matrix_extra", "")
         more = extra.cycles if extra is not None else 0
         busy = Cost(row.passes * table.cycles_per_pass + more, Cause("matrix busy", table.known))
-        latency = max(row.latency * table.cycles_per_pass + more, busy.cycles)
+        after = self.cost("sparse_matrix_result", "") if sparse else None
+        latency = max(row.latency * table.cycles_per_pass + more, busy.cycles) + (after.cycles if after else 0)
         return busy, Cost(latency, Cause("dependency matrix", table.known))
 
     def _memory(self, decoded: Decoded) -> Profile:

@@ -61,7 +61,7 @@ def reading_fact(decoded: Decoded, port: Port, scalars: int) -> str:
     if port in (Port.SALU, Port.SMEM):
         return "salu_reads_sgpr_to_execute" if decoded.reads & scalars else ""
     if port is Port.MATRIX:
-        return "matrix_issue_to_execute"
+        return "matrix_bf16_issue_to_execute" if decoded.mnemonic.endswith("_bf16") else "matrix_issue_to_execute"
     if port not in (Port.VALU, Port.TRANS):
         return ""
     if not decoded.reads & VECTOR_MASK:
@@ -100,6 +100,8 @@ def named_dwords(mnemonic: str) -> int:
 
 def accumulator(decoded: Decoded) -> int:
     """The registers of C when they are exactly those of D (then results are forwarded), else 0."""
+    if accumulates(decoded):
+        return first_mask(decoded)
     spans = [operand.registers for operand in decoded.operands if operand.registers is not None]
     same = len(spans) > 1 and spans[0] == spans[-1]
     return spans[0].mask if same else 0

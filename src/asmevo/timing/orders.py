@@ -28,10 +28,9 @@ def waits_for_results(profile: Profile) -> bool:
 class _Underway(Tracker):
     """Results of one kind that are not counted yet; there may be no more than a few."""
 
-    def __init__(self, most: Cost | None, counted: Cost | None) -> None:
-        self._most = most.cycles if most is not None and counted is not None else 0
+    def __init__(self, most: Cost | None) -> None:
+        self._most = most.cycles if most is not None else 0
         self._cause = most.cause if most is not None else None
-        self._counted = counted.cycles if counted is not None else 0
         self._results: list[Link] = []
 
     def before_another(self) -> Iterator[Link]:
@@ -41,7 +40,7 @@ class _Underway(Tracker):
 
     def add(self, slot: int, profile: Profile) -> None:
         if self._cause is not None:
-            self._results.append((slot, self._counted + profile.occupancy.cycles - 1, self._cause))
+            self._results.append((slot, profile.counted, self._cause))
 
 
 class Order(Tracker):
@@ -66,9 +65,8 @@ class Order(Tracker):
         self._scalar_before_write = cost("salu_before_valu_scalar_write", "valu scalar result after salu")
         self._vector_read = cost("valu_reads_sgpr", "valu reads source")
         self._scalar_write = cost("valu_sgpr_to_salu_issue", "salu after valu scalar result")
-        counted = cost("valu_scalar_result_counted", "")
-        self._scalar_results = _Underway(cost("valu_scalar_results_underway", "valu scalar results under way"), counted)
-        self._exec_results = _Underway(cost("valu_exec_results_underway", "valu exec results under way"), counted)
+        self._scalar_results = _Underway(cost("valu_scalar_results_underway", "valu scalar results under way"))
+        self._exec_results = _Underway(cost("valu_exec_results_underway", "valu exec results under way"))
         self.scalar_writer: Link | None = None
         """What scalar instructions issue behind: the latest vector instruction with a scalar result."""
         self._end_after_vector = cost("end_after_valu_execute", "end after valu")

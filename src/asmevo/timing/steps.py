@@ -162,13 +162,11 @@ class Rules:
         self._scalar_to_valu = cost("valu_sgpr_to_valu", "dependency valu")
         self._scalar_to_branch = cost("salu_result_to_branch", "dependency salu")
         self._silent = cost("silent_after_branch", "branch")
-        matrix_pipe = cost("matrix_operand_pipe", "")
-        self._matrix_pipe = matrix_pipe.cycles if matrix_pipe is not None else 0
+        to_execute, pipe = cost("matrix_issue_to_execute", ""), cost("matrix_operand_pipe", "")
+        self._matrix_to_pipe = to_execute.cycles - pipe.cycles if to_execute is not None and pipe is not None else 0
         self._first_vector = cost("first_valu_of_wave", "first valu")
         after_trans = cost("matrix_after_trans", "") if machine.two_clocks else None
         self._after_trans = after_trans.cycles if after_trans is not None else 0
-        counted = cost("valu_scalar_result_counted", "")
-        self._counted = counted.cycles if counted is not None else 0
         self._trans_to_matrix = cost("trans_to_matrix", "dependency trans")
         after_vector = cost("matrix_after_valu", "") if machine.two_clocks else None
         self._after_vector = after_vector.cycles if after_vector is not None else 0
@@ -243,7 +241,7 @@ class Rules:
             special=bool(profile.places > 1 or profile.returns or profile.waits or profile.barrier),
             owner=(-1, profile.occupancy.cause),
             neighbour=self._neighbour * profile.occupancy.cycles if profile.kind == "vmem_store" else 0,
-            counted=self._counted + profile.occupancy.cycles - 1 if profile.vector and profile.writes_scalar else 0,
+            counted=profile.counted if profile.vector and profile.writes_scalar else 0,
             after_trans=self._after_trans if profile.port is MATRIX else 0,
             after_vector=self._after_vector if profile.port is MATRIX else 0,
             to_pipe=way.to_pipe,
@@ -286,12 +284,12 @@ class Rules:
         file, scalar = machine.register_file, profile.stream is Stream.SALU
         double = profile.kind in DOUBLE
         to_stamp = busy - 1 if profile.port in (VALU, MATRIX) else 0
-        pipe = self._matrix_pipe if profile.port is MATRIX else queue.pipe if queue is not None else 0
+        to_pipe = self._matrix_to_pipe if profile.port is MATRIX else profile.to_execute - queue.pipe if queue else 0
         return _Way(
             passes=busy if profile.port in (VALU, MATRIX) and not double else 1,
             longer=busy - 1 if scalar else 0,
             reads=profile.scalar_operands if machine.scalar_sources_underway else 0,
-            to_pipe=machine.interval if queue is None or scalar else max(0, profile.to_execute - pipe),
+            to_pipe=machine.interval if queue is None or scalar else max(0, to_pipe),
             to_gather=queue.to_execute - file.read_to_execute if file is not None and queue is not None else 0,
             to_stamp=self._double_stamp.cycles if double and self._double_stamp is not None else to_stamp,
         )

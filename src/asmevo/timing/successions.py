@@ -32,6 +32,7 @@ class Successions(Tracker):
         doubles = {kind: "trans64" if kind == "trans64" else "f64" for kind in DOUBLE}
         self._double_before_other = {kind: cost(f"{name}_before_other", "valu busy") for kind, name in doubles.items()}
         self._double_before_trans = {kind: cost(f"{name}_before_trans", "valu busy") for kind, name in doubles.items()}
+        self._trans64_before_scalar_trans = cost("trans64_before_scalar_trans", "valu busy")
         self._trans_before_double = cost("trans_before_f64", "trans busy")
         self._trans_before_overwrite = cost("trans_before_overwrite", "trans overwritten")
         self._shortest = int(machine.target.latency["valu"].result.value)
@@ -55,7 +56,9 @@ class Successions(Tracker):
         double = profile.kind in DOUBLE
         if self._last is not None:
             if self._last_kind in DOUBLE and not double:
-                yield from _link(self._last, self._double_before_trans[self._last_kind])
+                scalar = profile.kind == "scalar_trans" and self._last_kind == "trans64"
+                before_trans = self._double_before_trans[self._last_kind]
+                yield from _link(self._last, self._trans64_before_scalar_trans if scalar else before_trans)
             elif self._last_is_trans and double:
                 yield from _link(self._last, self._trans_before_double)
 
