@@ -13,7 +13,7 @@ from asmevo.program.edit import apply_script
 from asmevo.timing import estimate
 from asmevo.timing.changed_window import ChangedWindow
 from asmevo.timing.estimate import code_of
-from asmevo.timing.path import path_of, split_instructions
+from asmevo.timing.path import layout_of, path_of
 from asmevo.timing.scenarios import machine_for
 from asmevo.timing.straight_walk import StraightWalk
 
@@ -53,15 +53,15 @@ def test_straight_code_is_walked_around_the_change_only(name: str) -> None:
     machine, rng = machine_for(kernel.target, kernel.wave_size, "l2"), random.Random(5)
     straight = [each for each in path_of(kernel) if each.loop is None]
     code, taken, _ = max((code_of(kernel, each) for each in straight), key=lambda each: len(each[0]))
-    split = split_instructions(kernel)
-    original, changes, exact = StraightWalk(machine, code, taken, split), 0, 0
+    layout = layout_of(kernel)
+    original, changes, exact = StraightWalk(machine, code, taken, layout), 0, 0
     for _ in range(12):
         first, size = rng.randrange(len(code) - 12), rng.randrange(2, 12)
         window = rng.sample(code[first : first + size], size)[rng.random() < 0.2 :]
         version = [*code[:first], *window, *code[first + size :]]
         goes = [*taken[:first], *[False] * len(window), *taken[first + size :]]
-        whole = StraightWalk(machine, version, goes, split).cycles
-        found = original.cycles_of(version, goes, split)
+        whole = StraightWalk(machine, version, goes, layout).cycles
+        found = original.cycles_of(version, goes, layout)
         assert found == pytest.approx(whole, rel=0.002)
         changes += whole != original.cycles
         exact += found == whole

@@ -199,3 +199,31 @@ def test_three_sources_in_one_bank_keep_an_instruction_in_front_of_the_pipe(kern
     """)
     before = "v_med3_i32 v0, v16, v32, v48\n" + _IDLE.split("\n", 1)[1]
     assert gaps(kernel_of, "gfx1201", before + code)[-len(wanted) :] == wanted
+
+
+def test_long_instructions_outrun_their_fetch(kernel_of: Build) -> None:
+    """gfx1201 custom_handwritten, object 77e2606e29: the first wave's stores, from byte 24 of the code on.
+
+    The eighth of 12 bytes waits for its last bytes; eight of 8 bytes do not (gfx1100, where they are shorter).
+    """
+    code = "s_nop 0\n" * 3 + "v_mov_b32 v4, 0\n" * 3 + "global_store_b64 v0, v[2:3], s[0:1]\n" * 8
+    assert gaps(kernel_of, "gfx1201", code)[6:] == [1, 1, 1, 1, 1, 1, 2]
+    assert gaps(kernel_of, "gfx1100", code)[6:] == [1, 1, 1, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("gpu", ["gfx1200", "gfx1201"])
+def test_scalar_transcendentals_that_write_vcc_are_counted_later(kernel_of: Build, gpu: str) -> None:
+    """The eighth and those behind it wait for the first and those behind it."""
+    code, wanted = _passage("""
+        1 v_s_exp_f16 vcc_lo, vcc_lo
+        1 v_s_exp_f32 vcc_lo, s16
+        1 v_s_log_f16 vcc_lo, vcc_lo
+        1 v_s_log_f32 vcc_lo, s16
+        1 v_s_rcp_f16 vcc_lo, vcc_lo
+        1 v_s_rcp_f32 vcc_lo, s16
+        1 v_s_rsq_f16 vcc_lo, vcc_lo
+        13 v_s_rsq_f32 vcc_lo, s16
+    """)
+    found = gaps(kernel_of, gpu, _IDLE + code)[-len(wanted) :]
+    assert found == wanted
+    assert gaps(kernel_of, gpu, _IDLE + code.replace("vcc_lo", "s20"))[-1] < wanted[-1]

@@ -13,7 +13,7 @@ from __future__ import annotations
 from asmevo.program.instruction import Decoded
 from asmevo.program.kernel import Block, Kernel
 from asmevo.timing.estimate import code_of, estimate, rounds, simulate, stretch_cycles
-from asmevo.timing.path import Stretch, TripCounts, path_of, split_instructions
+from asmevo.timing.path import Stretch, TripCounts, layout_of, path_of
 from asmevo.timing.scenarios import Memory, machine_for
 from asmevo.timing.straight_walk import StraightWalk
 
@@ -63,9 +63,9 @@ class ChangedWindow:
         instructions, taken, _ = code_of(kernel, stretch)
         if place not in self._straight:
             own, own_taken, _ = code_of(self._kernel, stretch)
-            self._straight[place] = StraightWalk(self._machine, own, own_taken, split_instructions(self._kernel))
+            self._straight[place] = StraightWalk(self._machine, own, own_taken, layout_of(self._kernel))
         return rounds(stretch, self._trip_count) * self._straight[place].cycles_of(
-            instructions, taken, split_instructions(kernel)
+            instructions, taken, layout_of(kernel)
         )
 
     def _of_loop(self, kernel: Kernel, place: int) -> float:

@@ -27,7 +27,7 @@ from asmevo.timing.instruction_class import Port
 from asmevo.timing.limits import critical, next_limit
 from asmevo.timing.machine import Machine
 from asmevo.timing.passes import Pass, StretchLog
-from asmevo.timing.path import ASSUMED_TRIP_COUNT, Stretch, TripCounts, path_of, split_instructions, trips_of
+from asmevo.timing.path import ASSUMED_TRIP_COUNT, Stretch, TripCounts, layout_of, path_of, trips_of
 from asmevo.timing.scenarios import Memory, machine_for, scenario_name, silicon_note
 from asmevo.timing.schedule import schedule
 from asmevo.timing.simulator import Observe, Simulator
@@ -175,7 +175,7 @@ def _under(machine: Machine, step: Step) -> Step:
 def _near_steps(kernel: Kernel, stretches: tuple[Stretch, ...]) -> list[list[Step]]:
     """The same for any number of waves: a version that is worth it is asked about with several, and cold memory."""
     machine = machine_for(kernel.target, kernel.wave_size, _NEAR)
-    return schedule(machine, (code_of(kernel, each) for each in stretches), split=split_instructions(kernel))
+    return schedule(machine, (code_of(kernel, each) for each in stretches), layout=layout_of(kernel))
 
 
 def stretch_cycles(stretch: Stretch, log: StretchLog, number: int, trip_count: TripCounts) -> float:

@@ -140,7 +140,8 @@ class Machine:
         """Adds what does not depend on the kind of instruction but on its operands and its queue."""
         queue = self.queues.get(profile.stream)
         vector = profile.port in (Port.VALU, Port.TRANS, Port.MATRIX)
-        scalar_result, writes_exec = writes_scalar(profile.decoded, SCALAR_RESULTS), bool(profile.decoded.writes & EXEC_MASK)
+        scalar_result = writes_scalar(profile.decoded, SCALAR_RESULTS)
+        writes_exec = bool(profile.decoded.writes & EXEC_MASK)
         facts = self.register_file if profile.port in (Port.VALU, Port.TRANS) else None
         return replace(
             profile,
@@ -164,7 +165,7 @@ class Machine:
         )
 
     def _until_counted(self, profile: Profile) -> int:
-        """Cycles from execution until a vector instruction's result in SGPRs, VCC or EXEC is counted, 0 if that is not known."""
+        """Cycles from execution until a vector instruction's scalar or EXEC result is counted, 0 if not known."""
         to_vcc = profile.kind == "scalar_trans" and profile.decoded.writes & VCC_MASK
         name = "scalar_trans_vcc" if to_vcc else "valu_scalar"
         counted = self.cost(f"{name}_result_counted", "")

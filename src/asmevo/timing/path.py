@@ -49,17 +49,15 @@ def trips_of(header: int, trip_count: TripCounts) -> int:
     return given.get(header, ASSUMED_TRIP_COUNT)
 
 
-def split_instructions(kernel: Kernel) -> frozenset[int]:
-    """Ids of the instructions that no single fetch delivers; empty where nothing is known of fetches."""
-    fetched = kernel.target.timing.get("branch_fetch")
-    if fetched is None:
-        return frozenset()
-    size, found, offset = int(fetched.value), set[int](), kernel.address
+def layout_of(kernel: Kernel) -> Mapping[int, int]:
+    """Address of each instruction, by its id; empty where nothing is known of fetches."""
+    if "branch_fetch" not in kernel.target.timing:
+        return {}
+    found, address = dict[int, int](), kernel.address
     for instruction in kernel.instructions:
-        start, offset = offset, offset + len(instruction.decoded.code)
-        if start // size != (offset - 1) // size:
-            found.add(instruction.id)
-    return frozenset(found)
+        found[instruction.id] = address
+        address += len(instruction.decoded.code)
+    return found
 
 
 def path_of(kernel: Kernel) -> tuple[Stretch, ...]:

@@ -29,7 +29,7 @@ from asmevo.program.kernel import Kernel
 from asmevo.timing.costs import Cause
 from asmevo.timing.instruction_class import END, Port
 from asmevo.timing.machine import Machine
-from asmevo.timing.path import split_instructions
+from asmevo.timing.path import layout_of
 from asmevo.timing.refused import as_executed
 from asmevo.timing.scenarios import machine_for
 from asmevo.timing.schedule import schedule
@@ -156,9 +156,11 @@ def _together(
     paths: dict[_Route, list[Step]] = {}
     for route in routes:
         if route not in paths:
-            instructions, taken, skipped = code.executed([(each + offset, passed) for each, passed in route.path])
-            straight = schedule(machine, [(instructions, taken, False)], skipped, code.split)[0]
-            paths[route] = list(_behind_fetches(straight, dict(route.fetched)))
+            came = dict(route.fetched)
+            way = [(each + offset, passed, place in came) for place, (each, passed) in enumerate(route.path)]
+            instructions, taken, skipped, missed = code.executed(way)
+            straight = schedule(machine, [(instructions, taken, False)], skipped, code.layout, missed)[0]
+            paths[route] = list(_behind_fetches(straight, came))
     order = {route: number for number, route in enumerate(paths)}
     spoken = {route: tuple(step for step in steps if not step.silent) for route, steps in paths.items()}
     told = [_given(spoken[route], wave) for route, wave in zip(routes, waves, strict=True)]
@@ -251,24 +253,29 @@ class _Code:
             self._places[offset] = place
             offset += instruction.size
         self._starts = [0, *accumulate(len(block.instructions) for block in kernel.blocks)]
-        self.split = split_instructions(kernel)
+        self.layout = layout_of(kernel)
 
     def size(self, offset: int) -> int:
         """Bytes of the instruction that issued."""
         return len(self._executed(self._places[offset]).decoded.code)
 
-    def executed(self, path: Sequence[tuple[int, bool]]) -> tuple[list[Instruction], list[bool], set[int]]:
-        """The instructions that a wave went through, silent ones filled in, which branches it took, which it skipped.
+    def executed(
+        self, path: Sequence[tuple[int, bool, bool]]
+    ) -> tuple[list[Instruction], list[bool], set[int], set[int]]:
+        """The instructions that a wave went through, silent ones filled in, which branches it took, and the places of
+        those that it skipped and of those that came from memory.
 
-        `path`: offset of each issue and whether EXEC 0 passed it over.
+        `path`: offset of each issue, whether EXEC 0 passed it over, and whether it came from memory.
         """
         code: list[Instruction] = []
         taken: list[bool] = []
-        skipped: set[int] = set()
-        issued = [self._places[offset] for offset, _ in path]
-        for (here, following), (_, passed) in zip(pairwise([*issued, -1]), path, strict=True):
+        skipped, fetched = set[int](), set[int]()
+        issued = [self._places[offset] for offset, _, _ in path]
+        for (here, following), (_, passed, came) in zip(pairwise([*issued, -1]), path, strict=True):
             if passed:
                 skipped.add(len(code))
+            if came:
+                fetched.add(len(code))
             code.append(self._executed(here))
             straight = here < following and self._silent(here + 1, following)
             taken.append(following >= 0 and not straight)
@@ -276,7 +283,7 @@ class _Code:
             between = range(start, following) if self._silent(start, following) else range(0)
             code += [self.kernel.instructions[place] for place in between]
             taken += [False] * len(between)
-        return code, taken, skipped
+        return code, taken, skipped, fetched
 
     def _executed(self, place: int) -> Instruction:
         """The instruction at a place that issued; one that LLVM refuses as what silicon makes of it."""

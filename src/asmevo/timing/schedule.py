@@ -17,10 +17,11 @@ Results of memory instructions are no links: the hardware does not wait for them
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from asmevo.program.instruction import Instruction
 from asmevo.timing.costs import Profile
+from asmevo.timing.instruction_buffer import InstructionBuffer
 from asmevo.timing.instruction_class import SALU
 from asmevo.timing.machine import Machine
 from asmevo.timing.orders import Drains, Link, Order
@@ -33,26 +34,37 @@ def schedule(
     machine: Machine,
     stretches: Iterable[tuple[Sequence[Instruction], Sequence[bool], bool]],
     skipped: Collection[int] = (),
-    split: Collection[int] = (),
+    layout: Mapping[int, int] | None = None,
+    fetched: Collection[int] = (),
 ) -> list[list[Step]]:
     """Steps for each stretch (instructions, whether each one's branch is taken, whether it repeats).
 
-    `skipped`: places in each stretch of vector instructions that are passed over, EXEC being 0. `split`: ids of
-    instructions that take two fetches behind a branch.
+    `skipped`: places in each stretch of vector instructions that are passed over, EXEC being 0. `layout`: address of
+    each instruction by its id, None or empty if nothing is known of them. `fetched`: places in each stretch that come
+    from memory.
     """
-    linker = Linker(machine, skipped, split)
+    linker = Linker(machine, skipped, layout, fetched)
     return [linker.stretch(instructions, taken, repeats) for instructions, taken, repeats in stretches]
 
 
 class Linker(Tracker):
-    """Goes along a path, one stretch after the other; `skipped` and `split` as for `schedule`.
+    """Goes along a path, one stretch after the other; arguments as those of `schedule`.
 
     `places`: all that it went along.
     """
 
-    def __init__(self, machine: Machine, skipped: Collection[int] = (), split: Collection[int] = ()) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        skipped: Collection[int] = (),
+        layout: Mapping[int, int] | None = None,
+        fetched: Collection[int] = (),
+    ) -> None:
         self._machine = machine
-        self._skipped, self._split = skipped, split
+        self._skipped, self._layout, self._fetched = skipped, layout or {}, fetched
+        fetch = machine.cost("branch_fetch", "")
+        self._fetch_size = fetch.cycles if fetch is not None else 0
+        self._buffer = InstructionBuffer(machine)
         self._writer: dict[int, int] = {}
         self._beside: dict[int, int] = {}
         self.places: list[Place] = []
@@ -75,7 +87,7 @@ class Linker(Tracker):
                 self._announce(profile)
                 waited = places[-1] if places and places[-1].profile.waits else None
             elif decoded.mnemonic != "s_delay_alu":
-                place = Place(len(places), instruction, profile, goes)
+                place = Place(len(places), instruction, profile, goes, fetched=number in self._fetched)
                 if self._pending:
                     place.delays = self._next_delays()
                 if waited is not None and self._delay_after_wait is not None:
@@ -100,7 +112,14 @@ class Linker(Tracker):
         following = slot + 1 if slot + 1 < len(places) else here.start if repeats else slot
         if following != slot:
             places[slot].before_silent = places[following].profile.silent
-            places[slot].before_split = places[following].instruction.id in self._split
+            places[slot].before_split = self._is_split(places[following].instruction)
+
+    def _is_split(self, instruction: Instruction) -> bool:
+        """Whether no single fetch delivers an instruction."""
+        start = self._layout.get(instruction.id)
+        if start is None:
+            return False
+        return start // self._fetch_size != (start + len(instruction.decoded.code) - 1) // self._fetch_size
 
     def _announce(self, profile: Profile) -> None:
         """Notes which of the next instructions wait."""
@@ -125,7 +144,20 @@ class Linker(Tracker):
             if beside and unit in beside:
                 self._depend(place, beside[unit], unit)
         self._link_order(place)
+        waits = self._take_from_buffer(place)
+        if waits is not None:
+            place.issued[waits] = None
         self._remember(place)
+
+    def _take_from_buffer(self, place: Place) -> Link | None:
+        """Takes an instruction from the buffer of fetched code; returns what it waits for there."""
+        start = self._layout.get(place.instruction.id)
+        if start is None or place.profile.silent:
+            return None
+        waits = self._buffer.enter(place.slot, start, start + len(place.instruction.decoded.code), place.fetched)
+        if place.taken:
+            self._buffer.branch()
+        return waits
 
     def _link_again(self, place: Place) -> None:
         """Links a place of a loop to the iteration before.
@@ -188,10 +220,10 @@ class Linker(Tracker):
             self._drains.pass_by(slot, profile)
             self._successions.pass_by(slot, profile)
 
-    def fork_with(self, split: Collection[int]) -> Linker:
-        """A fork with its own `split` from here on."""
+    def fork_with(self, layout: Mapping[int, int]) -> Linker:
+        """A fork with its own `layout` from here on."""
         other = self.fork()
-        other._split = split
+        other._layout = layout
         return other
 
     def pass_by(self, instructions: Sequence[Instruction], places: Iterable[Place]) -> None:
@@ -207,6 +239,7 @@ class Linker(Tracker):
                 place = next(following)
                 self.places.append(place)
                 deque(self._order.links(profile), maxlen=0)  # what was waited for is not waited for again
+                self._take_from_buffer(place)
                 self._remember(place)
 
     def _delay(self, place: Place, recent: Recent) -> None:

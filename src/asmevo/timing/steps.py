@@ -113,7 +113,8 @@ class Place(Struct, gc=False):
     """One instruction on the path before linking.
 
     `producers`: slots whose results it reads, with what it waits for each; None if the hardware does not wait.
-    `from_outside`: registers that it reads and that were not written before it in its stretch.
+    `from_outside`: registers that it reads and that were not written before it in its stretch. `fetched`: its code
+    comes from memory.
     """
 
     slot: int
@@ -128,6 +129,7 @@ class Place(Struct, gc=False):
     behind: dict[Link, None] = field(default_factory=dict)
     holds: dict[Link, None] = field(default_factory=dict)
     first_vector: bool = False
+    fetched: bool = False
     before_silent: bool = False
     before_split: bool = False
 

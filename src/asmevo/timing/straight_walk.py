@@ -12,7 +12,7 @@ left out: a register that a cache has kept all along, say.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 
 from asmevo.program.instruction import Decoded, Instruction
@@ -32,16 +32,16 @@ _FORK = 64
 
 
 class StraightWalk:
-    """The walk through a stretch's `instructions`; `taken` says which branches are, `split` as for `schedule`.
+    """The walk through a stretch's `instructions`; `taken` says which branches are, `layout` as for `schedule`.
 
     `cycles`: how long it takes.
     """
 
     def __init__(
-        self, machine: Machine, instructions: Sequence[Instruction], taken: Sequence[bool], split: Collection[int]
+        self, machine: Machine, instructions: Sequence[Instruction], taken: Sequence[bool], layout: Mapping[int, int]
     ) -> None:
         self._machine, self._code = machine, [each.decoded for each in instructions]
-        self._linker, self._steps = Linker(machine, split=split), list[Step]()
+        self._linker, self._steps = Linker(machine, layout=layout), list[Step]()
         self._linkers: list[tuple[int, Linker]] = []
         for start, end in self._pieces(instructions, 0, _FORK):
             self._linkers.append((start, self._linker.fork()))
@@ -60,21 +60,21 @@ class StraightWalk:
         again.resume(len(self._steps), self._issued, self._started)
         return [[(end, slot) for end, slot, _ in events] for events in again.waves[0].pending]
 
-    def cycles_of(self, instructions: Sequence[Instruction], taken: Sequence[bool], split: Collection[int]) -> int:
+    def cycles_of(self, instructions: Sequence[Instruction], taken: Sequence[bool], layout: Mapping[int, int]) -> int:
         """How long a version takes."""
         now, before = [each.decoded for each in instructions], self._code
         first = _equal(before, now)
         while first and self._looks_ahead(before[first - 1]):
             first -= 1
         behind = _equal(before[first:][::-1], now[first:][::-1])
-        found = self._from(instructions, taken, split, first, behind)
-        return StraightWalk(self._machine, instructions, taken, split).cycles if found is None else found
+        found = self._from(instructions, taken, layout, first, behind)
+        return StraightWalk(self._machine, instructions, taken, layout).cycles if found is None else found
 
     def _from(
         self,
         instructions: Sequence[Instruction],
         taken: Sequence[bool],
-        split: Collection[int],
+        layout: Mapping[int, int],
         first: int,
         behind: int,
     ) -> int | None:
@@ -82,7 +82,7 @@ class StraightWalk:
         walk, before = self._run_up(self._slots[first])
         if before is None:
             return None
-        linker = self._linker_at(first, instructions, split)
+        linker = self._linker_at(first, instructions, layout)
         count, longer = len(instructions), len(instructions) - len(self._code)
         in_step = self._slots[len(self._code) - behind] + _IN_STEP
         for start, end in self._pieces(instructions, first, _AT_ONCE):
@@ -93,10 +93,10 @@ class StraightWalk:
                 return self.cycles + later - before
         return walk.logs[0].passes[0][-1].end - before
 
-    def _linker_at(self, first: int, instructions: Sequence[Instruction], split: Collection[int]) -> Linker:
+    def _linker_at(self, first: int, instructions: Sequence[Instruction], layout: Mapping[int, int]) -> Linker:
         """A linker that has come to a place, up to which the instructions are the original ones."""
         start, origin = max((each for each in self._linkers if each[0] <= first), key=lambda each: each[0])
-        linker = origin.fork_with(split)
+        linker = origin.fork_with(layout)
         linker.pass_by(instructions[start:first], self._linker.places[self._slots[start] : self._slots[first]])
         return linker
 
