@@ -23,7 +23,26 @@ app = typer.Typer(
 File = Annotated[Path, typer.Argument(help="A code object (.hsaco, .co, .o) or LLVM-syntax assembly (.s).")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 KernelGlob = Annotated[str | None, typer.Option("--kernel", "-k", help="Only kernels whose name matches this glob.")]
-Gpu = Annotated[str | None, typer.Option("--gpu", help="The target, where the file does not name one.")]
+
+
+def gpu_asked_for(name: str | None) -> str | None:
+    """The target that `--gpu` means: `auto` is that of the machine's GPU."""
+    if name != AUTO:
+        return name
+    from asmevo.doors.exits import sentences
+    from asmevo.hardware import find_device
+
+    with sentences():
+        return find_device().target
+
+
+AUTO = "auto"
+Gpu = Annotated[
+    str | None,
+    typer.Option(
+        "--gpu", help="The target, where the file does not name one; `auto` asks the machine.", callback=gpu_asked_for
+    ),
+]
 Constraints = Annotated[
     list[Path] | None, typer.Option("--constraints", help="A constraint set over the built-in one (repeatable).")
 ]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import Struct, field
 
-from asmevo.doors.application import DebugConstraint, Rocm, WholeWaves
+from asmevo.doors.application import DebugConstraint, Rocm, WholeWaves, gpu_asked_for
 from asmevo.doors.exits import sentences
 from asmevo.doors.proposing import Adapter, LlmModel, LlmUrl, ModelPath, PromptFile, Wanted, own_proposers
 from asmevo.doors.searching import (
@@ -41,7 +41,12 @@ app = typer.Typer(name="asm-evo-skill", add_completion=False, pretty_exceptions_
 def evolve(
     source: Annotated[Path, typer.Option("--input", help="LLVM-syntax assembly or a code object.")],
     output: Annotated[Path, typer.Option("--output", help="The file to write.")],
-    gpu: Annotated[str | None, typer.Option("--gpu", help="The target; must agree with the file's own.")] = None,
+    gpu: Annotated[
+        str | None,
+        typer.Option(
+            "--gpu", help="The target; must agree with the file's own. `auto` asks the machine.", callback=gpu_asked_for
+        ),
+    ] = None,
     rocm: Rocm = None,
     kernel: Annotated[str | None, typer.Option("--kernel", help="Only kernels whose name matches this glob.")] = None,
     budget: BudgetText = DEFAULT_BUDGET,

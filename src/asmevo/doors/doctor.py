@@ -41,7 +41,7 @@ def examine() -> list[Part]:
         _local_models(),
         _ray(),
         _code_cache(),
-        _gpu(),
+        *_hip(),
     ]
 
 
@@ -130,7 +130,20 @@ def _code_cache() -> Part:
     return Part("code cache", usage is not None, True, detail, adds, "filled by the first emulated launch")
 
 
-def _gpu() -> Part:
-    found = Path("/dev/kfd").exists()
-    adds = "measuring on hardware; without one, verdicts rest on proofs and checks"
-    return Part("AMD GPU", found, True, "/dev/kfd" if found else "none", adds, "an AMD GPU with ROCm's kernel driver")
+def _hip() -> tuple[Part, Part]:
+    """HIP's runtime and a GPU; asking takes a process, see `asmevo.hardware`."""
+    from asmevo.hardware import HardwareError, NoHipError, find_device
+    from asmevo.hardware.device import GET_DEVICE, GET_HIP
+
+    runs = "runs on a real GPU (`test --device hip`, `run --device hip`, `optimize --level release`)"
+    adds = "measuring on hardware, `--gpu auto`; without one, verdicts rest on proofs and checks"
+    try:
+        device = find_device()
+    except NoHipError as error:
+        missing = error.words.partition("; ")[0]
+        return Part("HIP", False, True, missing, runs, GET_HIP), Part("AMD GPU", False, True, "none", adds, GET_DEVICE)
+    except HardwareError as error:
+        hip = Part("HIP", True, True, "the library is there", runs, GET_HIP)
+        return hip, Part("AMD GPU", False, True, error.words.partition("; ")[0], adds, GET_DEVICE)
+    hip = Part("HIP", True, True, f"runtime {device.runtime}", runs, GET_HIP)
+    return hip, Part("AMD GPU", True, True, f"{device}, {device.architecture}", adds, GET_DEVICE)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from asmevo.doors.application import Json, app, print_json
+from asmevo.doors.application import Json, app, gpu_asked_for, print_json
 from asmevo.doors.exits import DEFINITE_NO, GOOD, UNDECIDED, sentences
 
 if TYPE_CHECKING:
@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 @app.command()
 def fuse(
     file: Annotated[Path, typer.Argument(help="A chain of operators (YAML, see docs/fusion.md).")],
-    gpu: Annotated[str, typer.Option("--gpu", help="The target to compile and estimate for.")],
+    gpu: Annotated[
+        str,
+        typer.Option(
+            "--gpu", help="The target to compile and estimate for; `auto` asks the machine.", callback=gpu_asked_for
+        ),
+    ],
     top: Annotated[int, typer.Option(help="Fusions that are listed and run as a whole.", min=1)] = 5,
     compute_units: Annotated[int | None, typer.Option(help="Instead of the described device's.", min=1)] = None,
     launch_cost: Annotated[

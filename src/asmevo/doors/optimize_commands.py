@@ -22,6 +22,7 @@ from asmevo.doors.application import (
     print_json,
 )
 from asmevo.doors.exits import BAD_INPUT, DEFINITE_NO, GOOD, sentences
+from asmevo.doors.gpu import release_witness
 from asmevo.doors.proposing import (
     Adapter,
     LlmModel,
@@ -54,7 +55,9 @@ def optimize(
     output: Annotated[Path, typer.Option("-o", "--output", help="The patch to write.")],
     kernel: KernelGlob = None,
     gpu: Gpu = None,
-    level: Annotated[str, typer.Option(help="draft or standard: which gates a candidate must pass.")] = "standard",
+    level: Annotated[
+        str, typer.Option(help="draft, standard or release (with --launch): which gates a candidate must pass.")
+    ] = "standard",
     budget: BudgetText = DEFAULT_BUDGET,
     seed: Annotated[int, typer.Option(help="The same seed tries the same when the budget is in candidates.")] = 0,
     proposers: BuiltInNames = None,
@@ -104,6 +107,9 @@ def optimize(
             program = open_program(file, gpu=gpu)
             chosen, windows = program.only(kernel), ()
         manifest = read_manifest(launch) if launch is not None else None
+        hardware, no_hardware = None, ""
+        if level == Level.RELEASE.value and manifest is not None:
+            hardware, no_hardware = release_witness(program, chosen, manifest, policy_of(fp))
         limit, policy = budget_of(budget), policy_of(fp)
         options = SearchOptions(
             level=Level(level),
@@ -118,6 +124,8 @@ def optimize(
             whole_waves=whole_waves,
             workers=workers,
             executor=executor,
+            hardware=hardware,
+            no_hardware=no_hardware,
         )
         with search_progress(quiet=as_json) as tell:
             records = Ledger(ledger)

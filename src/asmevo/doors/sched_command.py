@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from asmevo.doors.application import Json, app, print_json
+from asmevo.doors.application import Json, app, gpu_asked_for, print_json
 from asmevo.doors.exits import DEFINITE_NO, GOOD, UNDECIDED, sentences
 from asmevo.doors.proposing import Adapter, LlmModel, LlmUrl, ModelPath, Wanted, chat_model, proposers_named
 
@@ -31,7 +31,9 @@ class Where(Enum):
 @app.command()
 def sched(
     source: Annotated[Path, typer.Argument(help="OpenCL C (.cl), HIP (.hip) or LLVM IR (.ll).")],
-    gpu: Annotated[str, typer.Option("--gpu", help="The target, e.g. gfx1100.")],
+    gpu: Annotated[
+        str, typer.Option("--gpu", help="The target, e.g. gfx1100; `auto` asks the machine.", callback=gpu_asked_for)
+    ],
     agents: Annotated[
         str, typer.Option(help="Agents, comma-separated, or all (without language_model and search).")
     ] = "default",

@@ -16,6 +16,7 @@ from msgspec import Struct
 from asmevo.emulator.errors import LaunchError
 from asmevo.emulator.manifest import (
     NUMPY_TYPES,
+    Argument,
     BufferArgument,
     LaunchManifest,
     LocalArgument,
@@ -57,21 +58,14 @@ def pack_arguments(
     """The bytes that the kernel argument pointer points to. Raises LaunchError where the two do not fit."""
     listed = _listed_arguments(kernel, manifest)
     packed = bytearray(_segment_size(kernel, listed))
-    explicit = [each for each in listed if not str(each[".value_kind"]).startswith(_HIDDEN)]
-    if len(explicit) < len(manifest.arguments):
-        raise LaunchError(kernel.name, f"takes {len(explicit)} arguments, the manifest has {len(manifest.arguments)}")
     local_place = 0
-    for entry, argument in zip(explicit, manifest.arguments, strict=False):
+    for entry, argument in placed_arguments(kernel, manifest):
         if isinstance(argument, LocalArgument):
             value = int(_static_lds(kernel) + local_place).to_bytes(4, "little")
             local_place += argument.bytes
         else:
             value = _value(argument, addresses)
         _store(kernel, packed, entry, argument.name, value)
-    for entry in explicit[len(manifest.arguments) :]:
-        if entry[".value_kind"] not in _POINTER_KINDS:
-            name = entry.get(".name", f"at offset {entry['.offset']}")
-            raise LaunchError(kernel.name, f"the manifest has no value for the argument {name}")
     for entry in listed:
         kind = str(entry[".value_kind"])
         if kind.startswith(_HIDDEN):
@@ -79,6 +73,22 @@ def pack_arguments(
             hidden = hidden_value(kind.removeprefix(_HIDDEN), shape, apertures).to_bytes(8, "little")
             packed[entry[".offset"] : entry[".offset"] + size] = hidden[:size].ljust(size, b"\0")
     return bytes(packed)
+
+
+def placed_arguments(kernel: Kernel, manifest: LaunchManifest) -> list[tuple[dict[str, Any], Argument]]:
+    """The manifest's arguments in order, each with what the metadata says of it (`.offset` and `.size` in bytes).
+
+    Raises LaunchError where the two do not fit.
+    """
+    listed = _listed_arguments(kernel, manifest)
+    explicit = [each for each in listed if not str(each[".value_kind"]).startswith(_HIDDEN)]
+    if len(explicit) < len(manifest.arguments):
+        raise LaunchError(kernel.name, f"takes {len(explicit)} arguments, the manifest has {len(manifest.arguments)}")
+    for entry in explicit[len(manifest.arguments) :]:
+        if entry[".value_kind"] not in _POINTER_KINDS:
+            name = entry.get(".name", f"at offset {entry['.offset']}")
+            raise LaunchError(kernel.name, f"the manifest has no value for the argument {name}")
+    return list(zip(explicit, manifest.arguments, strict=False))
 
 
 def _listed_arguments(kernel: Kernel, manifest: LaunchManifest) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from asmevo.gates.emulation import EmulationGate
 from asmevo.gates.gate import Gate, Verdict, VerdictKind
+from asmevo.gates.hardware import HardwareEvidence, HardwareGate, HardwareWitness
 from asmevo.gates.pipeline import Judgement, Level, Pipeline
 from asmevo.gates.timing import FilledSimd, Prediction, TimingGate
 
@@ -9,6 +10,9 @@ __all__ = [
     "EmulationGate",
     "FilledSimd",
     "Gate",
+    "HardwareEvidence",
+    "HardwareGate",
+    "HardwareWitness",
     "Judgement",
     "Level",
     "Pipeline",

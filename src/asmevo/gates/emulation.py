@@ -7,7 +7,9 @@ end well in any trial, or the candidate was given up in one, the gate cannot dec
 
 from __future__ import annotations
 
-from asmevo.emulator import Difference, LaunchManifest, Unfinished, Witness, standard_trials
+from collections.abc import Iterator
+
+from asmevo.emulator import Difference, LaunchManifest, Trial, Unfinished, Witness, standard_trials
 from asmevo.emulator.comparison import Unequal, bits_differ, numbers_differ
 from asmevo.emulator.manifest import differences
 from asmevo.gates.gate import Verdict, VerdictKind
@@ -25,6 +27,22 @@ _SAMENESS: dict[FloatPolicy, tuple[Unequal, str]] = {
 """What counts as different under a policy and the looser ones up to the next, and how the verdict says it."""
 
 
+def sameness(policy: FloatPolicy) -> tuple[Unequal, str]:
+    """What counts as different in results that were computed under a policy, and how a verdict says it."""
+    return _SAMENESS[min(policy, FloatPolicy.CONTRACT)]
+
+
+def gate_trials(manifest: LaunchManifest, policy: FloatPolicy, seeds: int = 2) -> Iterator[Trial]:
+    """The trials of a gate, `seeds` of them with late memory; no edge values that tell nothing under the policy."""
+    exact = policy is FloatPolicy.EXACT
+    return standard_trials(manifest, seeds, edges=policy < FloatPolicy.CONTRACT, signaling=exact)
+
+
+def written(program: Program, candidate: Candidate) -> Program:
+    """The program with a candidate in it, as it is read back from its bytes. Raises WriteError."""
+    return read_program(write_program(program, {candidate.parent.name: candidate.kernel}), program.file)
+
+
 class EmulationGate:
     """Runs the original when it is made, candidates when asked."""
 
@@ -39,10 +57,8 @@ class EmulationGate:
     ) -> None:
         self._program = program
         self._manifest = manifest
-        unequal, self._equal = _SAMENESS[min(policy, FloatPolicy.CONTRACT)]
-        exact = policy is FloatPolicy.EXACT
-        trials = standard_trials(manifest, edges=policy < FloatPolicy.CONTRACT, signaling=exact)
-        self._witness = Witness(program, kernel, trials, unequal)
+        unequal, self._equal = sameness(policy)
+        self._witness = Witness(program, kernel, gate_trials(manifest, policy), unequal)
 
     def judge(self, candidate: Candidate) -> Verdict:
         """See Gate.judge."""
@@ -50,10 +66,9 @@ class EmulationGate:
             refusal = next(iter(self._witness.refusals.values()))
             return Verdict(self.name, VerdictKind.UNDECIDED, f"the original does not run: {refusal}")
         try:
-            data = write_program(self._program, {candidate.parent.name: candidate.kernel})
+            program = written(self._program, candidate)
         except WriteError as error:
             return Verdict(self.name, VerdictKind.REJECTED, str(error))
-        program = read_program(data, self._program.file)
         found = self._witness.examine(program, program.kernel(candidate.parent.name))
         match found:
             case Difference():

@@ -20,10 +20,14 @@ from asmevo.prover import FloatPolicy
 
 
 class Level(Enum):
-    """How much is asked of a candidate. `draft` leaves equivalence out and is for looking around only."""
+    """How much is asked of a candidate. `draft` leaves equivalence out and is for looking around only.
+
+    `release` asks for a launch, and for the hardware gate where a GPU is there; a patch says what was not asked.
+    """
 
     DRAFT = "draft"
     STANDARD = "standard"
+    RELEASE = "release"
 
 
 class Judgement(Struct, frozen=True):

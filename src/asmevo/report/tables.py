@@ -116,6 +116,8 @@ def print_patch(patch: Patch, run: OptimizationRun) -> None:
     verdicts = _table("gate", "verdict", "reason", title="Gates, candidate 1")
     for verdict in best.verdicts:
         verdicts.add_row(str(verdict["gate"]), str(verdict["kind"]), str(verdict["reason"]))
+    for gate, reason in patch.not_run.items():
+        verdicts.add_row(gate, "not run", reason)
     out.print(verdicts)
     _print_tallies(out, run)
     out.print(f"note: {patch.estimate_note}")

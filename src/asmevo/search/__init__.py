@@ -7,7 +7,7 @@ from asmevo.search.budget import Budget, BudgetError
 from asmevo.search.executors import EXECUTORS, ExecutorError
 from asmevo.search.ledger import Ledger
 from asmevo.search.optimize import optimize
-from asmevo.search.options import OptimizationRun, SearchOptions
+from asmevo.search.options import LevelError, OptimizationRun, SearchOptions
 from asmevo.search.patch import Patch, PatchError, read_patch
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "Level",
+    "LevelError",
     "OptimizationRun",
     "Patch",
     "PatchError",

@@ -105,8 +105,8 @@ class Executor(Protocol):
 
 
 def settlements(program: Program, kernel: Kernel, options: SearchOptions) -> list[Settlement]:
-    """One for each worker; the user's own proposers and the emulator stay in the first process."""
-    bare = replace(options, proposers=(), launch=None)
+    """One for each worker; the user's own proposers, the emulator and the GPU stay in the first process."""
+    bare = replace(options, proposers=(), launch=None, hardware=None)
     target, count = program.target.name, options.workers
     return [Settlement(program.data, program.file, target, kernel.name, bare, number, count) for number in range(count)]
 

@@ -3,8 +3,8 @@
 Different in kind is what the archive by behaviour tells apart: three offers that differ by a detail are one offer.
 Where a version that lets in more waves gains, the best such one is among the offers if there are several.
 Each offer is judged here again, whichever process found it; with a launch manifest it then runs on the emulator
-beside the original; the last word is the timing gate's, and what gains with memory near by but loses with cold memory
-is not offered.
+beside the original; then the timing gate judges, and what gains with memory near by but loses with cold memory is not
+offered. The last word, at level release, is a real GPU's where there is one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from asmevo.gates import EmulationGate, FilledSimd, Prediction, Verdict
+from asmevo.gates import EmulationGate, FilledSimd, HardwareGate, Prediction, Verdict
 from asmevo.gates.gate import VerdictKind
 from asmevo.gates.timing import MINIMUM_GAIN
 from asmevo.program.candidate import Candidate
@@ -49,6 +49,7 @@ class _Ranked(Struct, frozen=True):
 def make_offers(bench: Bench, board: Board, program: Program) -> tuple[PatchCandidate, ...]:
     """The offers, best first; gates that refuse here are counted on the board."""
     emulation = _emulation(bench, program) if board.found else None
+    hardware = _hardware(bench, program)
     different = _different(bench, board)
     predicted = (_Ranked(bench.patient_timing.predict(each.kernel), kind, each) for kind, each in different)
     waiting = sorted(predicted, key=lambda each: each.prediction.cost)
@@ -59,7 +60,7 @@ def make_offers(bench: Bench, board: Board, program: Program) -> tuple[PatchCand
         if any(each.kind == other.kind for other in offered):
             continue
         basis = basis_of(each.candidate.parent, each.candidate.kernel, each.prediction)
-        verdicts = _judged(bench, emulation, each.candidate, _timing(bench, each.prediction, basis))
+        verdicts = _judged(bench, emulation, each.candidate, _timing(bench, each.prediction, basis), hardware)
         if all(verdict.accepted for verdict in verdicts):
             offers.append(_offer(bench, each.candidate, len(offers) + 1, each.prediction, basis, verdicts))
             offered.append(each)
@@ -78,6 +79,11 @@ def _next(waiting: Sequence[_Ranked], offered: Sequence[_Ranked], most: int) -> 
 def _emulation(bench: Bench, program: Program) -> EmulationGate | None:
     launch, policy = bench.options.launch, bench.options.floating_point
     return EmulationGate(program, bench.kernel, launch, policy) if launch is not None else None
+
+
+def _hardware(bench: Bench, program: Program) -> HardwareGate | None:
+    witness = bench.options.hardware
+    return HardwareGate(program, witness) if witness is not None else None
 
 
 def _different(bench: Bench, board: Board) -> Iterator[tuple[object, Candidate]]:
@@ -105,7 +111,13 @@ def _timing(bench: Bench, prediction: Prediction, basis: Basis) -> Verdict:
     return Verdict(verdict.gate, VerdictKind.REJECTED, reason, evidence=verdict.evidence | {"cold": round(cold, 6)})
 
 
-def _judged(bench: Bench, emulation: EmulationGate | None, candidate: Candidate, timing: Verdict) -> list[Verdict]:
+def _judged(
+    bench: Bench,
+    emulation: EmulationGate | None,
+    candidate: Candidate,
+    timing: Verdict,
+    hardware: HardwareGate | None,
+) -> list[Verdict]:
     """All verdicts up to the first that is no acceptance."""
     if not timing.accepted:
         return [timing]
@@ -113,9 +125,13 @@ def _judged(bench: Bench, emulation: EmulationGate | None, candidate: Candidate,
         verdicts = list(bench.pipeline.judge(candidate).verdicts)
         if verdicts[-1].accepted and emulation is not None:
             verdicts.append(emulation.judge(candidate))
+        if verdicts[-1].accepted:
+            verdicts.append(timing)
+            if hardware is not None:
+                verdicts.append(hardware.judge(candidate))
     except Exception as error:
         verdicts = [broken_off(error)]
-    return [*verdicts, timing] if verdicts[-1].accepted else verdicts
+    return verdicts
 
 
 def _step(filled: FilledSimd) -> OccupancyStep:

@@ -55,8 +55,9 @@ def optimize(
 
     The same seed tries the same candidates in the same order when the budget is counted in candidates; with
     a budget of seconds the order depends on what pays for its time on this machine. Raises ExecutorError, and
-    ManifestError for a launch without whole waves where the options say that there is none.
+    ManifestError for a launch without whole waves where the options say that there is none, and LevelError.
     """
+    options.refuse_unfounded_level(program.file)
     if options.whole_waves and options.launch is not None:
         options.launch.refuse_partial_waves(kernel.target.name, kernel.wave_size)
     with ledger.open_run(_request(program, kernel, options), program.data) as run:
@@ -83,6 +84,7 @@ def _request(program: Program, kernel: Kernel, options: SearchOptions) -> dict[s
         "kernel_hash": kernel.hash,
         "target": kernel.target.name,
         "level": options.level.value,
+        "not_run": options.not_run,
         "seed": options.seed,
         "budget": str(options.budget),
         "memory": options.memory,
@@ -233,5 +235,6 @@ class _Search(Struct):
             before=measure(parent, timing.parent),
             candidates=make_offers(self.bench, self.board, self.program),
             launch=launch.name if launch is not None else None,
+            not_run=self.options.not_run,
             estimate_note=f"{lone.note}; {'; '.join(lone.assumptions)}",
         )

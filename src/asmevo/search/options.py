@@ -11,13 +11,18 @@ from msgspec.structs import asdict
 from asmevo.analysis.windows import Window
 from asmevo.checks.constraints import Compiled
 from asmevo.emulator import LaunchManifest
-from asmevo.gates import Level
+from asmevo.gates import HardwareGate, HardwareWitness, Level
+from asmevo.program import ProgramError
 from asmevo.proposers import BUILT_IN, Proposer
 from asmevo.prover import FloatPolicy
 from asmevo.search.budget import Budget
 from asmevo.search.patch import Patch
 
 DEFAULT_BUDGET = Budget(seconds=45.0)
+
+
+class LevelError(ProgramError):
+    """A level asks for something that the options do not give."""
 
 
 class SearchOptions(Struct, frozen=True):
@@ -29,6 +34,7 @@ class SearchOptions(Struct, frozen=True):
     change. `floating_point` is what counts as equal. `whole_waves` is the user's word that no launch has a
     wave with lanes missing (see `analysis.full_exec`). `workers` processes search beside each other, on the machines
     that `executor` reaches: this one (`processes`), or a Ray cluster (`ray`). At most `offers` versions are offered.
+    Level release needs a `launch`, and the `hardware` that runs it too, or else `no_hardware`, why none does.
     """
 
     level: Level = Level.STANDARD
@@ -45,6 +51,23 @@ class SearchOptions(Struct, frozen=True):
     workers: int = 1
     executor: str = "processes"
     offers: int = 3
+    hardware: HardwareWitness | None = None
+    no_hardware: str = ""
+
+    def refuse_unfounded_level(self, file: str) -> None:
+        """Raises LevelError if the level would claim more than what is asked about."""
+        if self.level is not Level.RELEASE:
+            return
+        if self.launch is None:
+            raise LevelError(file, "level release runs every offer: give it a launch manifest (--launch)")
+        if self.hardware is None and not self.no_hardware:
+            raise LevelError(file, "level release needs a GPU, or the reason why there is none")
+
+    @property
+    def not_run(self) -> dict[str, str]:
+        """Gates of the level that are not run, each with the reason."""
+        missing = self.level is Level.RELEASE and self.hardware is None
+        return {HardwareGate.name: self.no_hardware} if missing else {}
 
     @property
     def blocks(self) -> frozenset[int] | None:

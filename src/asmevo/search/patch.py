@@ -85,7 +85,7 @@ class PatchCandidate(_Model):
 class Patch(_Model):
     """The document. `before` are the measures of the kernel as it came; `launch` the smallest launch that runs it,
     `floating_point` the policy under which the candidates are equal to it, `whole_waves` the user's word that no
-    launch has a wave with lanes missing."""
+    launch has a wave with lanes missing, `not_run` the gates of the level that were not run, each with the reason."""
 
     schema_: Literal["asmevo.patch/1"] = Field(alias="schema")
     tool_version: str
@@ -102,6 +102,7 @@ class Patch(_Model):
     candidates: tuple[PatchCandidate, ...]
     estimate_note: str
     launch: str | None = None
+    not_run: dict[str, str] = Field(default_factory=dict)
 
     def to_json(self) -> str:
         """The document as it is written."""
