@@ -9,7 +9,8 @@ ROCm 6. A library of ROCm 6 or later still exports `hipGetDeviceProperties` with
 and the one string in it, behind the name, that is spelled like an architecture is taken. Two or none are an error.
 
 Launches go through `hipExtModuleLaunchKernel`: it takes the grid in work-items, as manifests do, so that the last
-workgroup may be smaller, and its two events take the times of the kernel itself, without the launch.
+workgroup may be smaller, and its second event is bound to the kernel itself. The first is a marker just before it on
+the queue, or the kernel's own begin, by the runtime's version (clr, `ihipModuleLaunchKernel`).
 """
 
 from __future__ import annotations
@@ -214,8 +215,8 @@ class HipLibrary:
     ) -> None:
         """Starts a kernel: `grid` and `workgroup` in work-items, dynamic LDS in bytes, the argument segment's bytes.
 
-        What the code object calls hidden among the arguments the runtime fills in itself. The two events take the
-        times of the kernel's begin and end.
+        What the code object calls hidden among the arguments the runtime fills in itself. The two events take times:
+        just before the kernel and at its end.
         """
         segment = ctypes.create_string_buffer(arguments, len(arguments))
         size = c_size_t(len(arguments))
