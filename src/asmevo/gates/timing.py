@@ -27,6 +27,8 @@ from asmevo.timing import Estimate, estimate
 
 MINIMUM_GAIN = 0.005
 """Share of the parent's cycles; a convention until the model's error is measured for each target."""
+_ISSUE_WORTH = 0.01
+"""Cycles that an issue is worth besides its own, as shares; so small that it decides between equals only."""
 _MOST_WAVES = 4
 _FILLED = 16
 """The most waves that are simulated for a filled SIMD: every occupancy there is on CDNA2 on and on RDNA3 and 4."""
@@ -89,9 +91,16 @@ class Prediction(Struct, frozen=True):
         """What a search minimises: the mean share of cycles, with every loss counted once more.
 
         A version that loses too much ranks behind the parent, whatever it gains elsewhere: it cannot be offered.
+        Instructions count a little: of versions that take as long, the one that issues less leaves more to other waves.
         """
         losses = sum(max(ratio - 1.0, 0.0) for ratio in self._behaviours)
-        return 1.0 + losses if self.loses else 1.0 - self.gain + losses
+        return 1.0 + losses if self.loses else 1.0 - self.gain + losses + _ISSUE_WORTH * self._more_issues
+
+    @property
+    def _more_issues(self) -> float:
+        """What a wave issues more than one of the parent, as a share of that; 0 where nobody knows."""
+        own, old = (sum(each[0].issues.values()) if each else 1.0 for each in (self.estimates, self.parent))
+        return own / old - 1.0
 
 
 def wave_counts(kernel: Kernel) -> tuple[int, ...]:

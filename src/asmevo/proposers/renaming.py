@@ -10,23 +10,20 @@ since wide operands need neighbours, the bound is lowered.
 Registers are also chosen so that the sources of one instruction come from different banks, where the target's banks
 are known; that is a wish, not a condition. The old order with nothing but that is one of the proposals.
 
-For each block the cheapest is proposed that the model does not find slower, and the next one if that is refused; at
-last all blocks together.
+For each block the cheapest is proposed that the model does not find slower (`cheapest_ways`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from functools import partial
 
-from msgspec import Struct
-
-from asmevo.program.edit import EditScript, script_between
+from asmevo.program.edit import EditScript
 from asmevo.program.kernel import Block
 from asmevo.proposers.agents import agent_named
 from asmevo.proposers.bounded_agent import Bounded
+from asmevo.proposers.cheapest_ways import Way, cheapest_ways
 from asmevo.proposers.proposer import Facts
-from asmevo.proposers.register_room import roomier_descriptor
-from asmevo.proposers.renaming_block import joined_blocks
 from asmevo.proposers.scheduling import list_schedule
 from asmevo.proposers.virtual_region import VirtualRegion
 
@@ -39,14 +36,6 @@ AGENTS = ("default", "steady", "pref_load", "max_latency")
 """Who orders the blocks, by name."""
 
 
-class _Made(Struct, frozen=True):
-    """The kernel's blocks with one renamed, what the model says they cost, and in which way."""
-
-    blocks: tuple[Block, ...]
-    cost: float
-    words: str
-
-
 class Renamer:
     """Proposes hot blocks with other registers: in the old order, and in those of the list scheduler."""
 
@@ -54,37 +43,15 @@ class Renamer:
 
     def propose(self, facts: Facts) -> Generator[EditScript, bool | None, None]:
         """See Proposer.propose."""
-        kernel = facts.kernel
-        blocks = [b for b in facts.hot_blocks if len(kernel.blocks[b].instructions) >= _SMALLEST_BLOCK]
-        before = facts.cost(kernel)
-        best: dict[int, Block] = {}
-        for index in blocks[:_BLOCKS_TRIED]:
-            for made in sorted(_renamings(facts, index), key=lambda each: each.cost):
-                if made.cost > before:
-                    break
-                origin = f"{self.name}: block {index}, {made.words}"
-                accepted = yield script_between(kernel, made.blocks, origin, roomier_descriptor(kernel, made.blocks))
-                if accepted is not False:
-                    best[index] = made.blocks[index]
-                    break
-        if len(best) > 1:
-            together = joined_blocks(kernel, best)
-            words = f"{self.name}: {len(best)} blocks together"
-            yield script_between(kernel, together, words, roomier_descriptor(kernel, together))
+        code = facts.kernel.blocks
+        blocks = [block for block in facts.hot_blocks if len(code[block].instructions) >= _SMALLEST_BLOCK]
+        yield from cheapest_ways(facts, self.name, blocks[:_BLOCKS_TRIED], partial(_renamings, facts))
 
 
-def _renamings(facts: Facts, index: int) -> Iterator[_Made]:
+def _renamings(facts: Facts, index: int) -> Iterator[Way]:
     problem = VirtualRegion.of(facts, index, facts.liveness)
     if problem is None:
         return
-    seen = set()
-    for words, blocks in _orders(facts, problem):
-        if blocks is not None and blocks[index].instructions not in seen:
-            seen.add(blocks[index].instructions)
-            yield _Made(blocks, facts.cost(facts.kernel.with_blocks(blocks)), words)
-
-
-def _orders(facts: Facts, problem: VirtualRegion) -> Iterator[tuple[str, tuple[Block, ...] | None]]:
     yield "other banks", problem.dealt([(place,) for place in range(len(problem.block.body))])
     for agent in AGENTS:
         if facts.out_of_time():

@@ -10,22 +10,22 @@ Each idea is one small script:
     spread  a wait taken out and put where it is used, in other blocks too, as counted waits (`wait_spreading`)
     hoist   a wait of a loop put in front of the loop
 
-The wait-counter
-analysis says what is needed (`wait_requirements`), the hazard analysis what a no-op is for (`nop_slack`). A no-op that
-is needed where it stands goes when useful work moves in: that is an order, so the schedulers find it (`placement`).
+The wait-counter analysis says what is needed (`wait_requirements`), the hazard analysis what a no-op is for
+(`nop_slack`). A no-op that is needed where it stands goes when useful work moves in: that is an order, so the schedulers
+find it (`placement`). What the cycle model finds slower is not proposed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 
 from msgspec import Struct
 
 from asmevo.analysis.events import effect_of
 from asmevo.analysis.nop_slack import nop_slack
 from asmevo.analysis.wait_needs import WaitNeed, wait_requirements
-from asmevo.program.edit import Delete, EditScript, Insert, Move, Replace, script_between
+from asmevo.program.edit import Delete, EditScript, Insert, Move, Replace, apply_script, script_between
 from asmevo.program.instruction import Instruction
 from asmevo.program.instruction_text import encode_text
 from asmevo.program.kernel import Kernel
@@ -54,11 +54,17 @@ class WaitRelaxer:
         """See Proposer.propose."""
         kernel = facts.kernel
         waits = _grouped(facts)
-        for edits, words in (*_weakened(kernel, waits), *_merged(facts), *_sunk(kernel, waits), *_nops(facts)):
-            yield EditScript(base=kernel.hash, kernel=kernel.name, edits=tuple(edits), origin=f"{self.name}: {words}")
+        before = facts.cost(kernel)
+        for edits, words in chain(_weakened(kernel, waits), _merged(facts), _sunk(kernel, waits), _nops(facts)):
+            script = EditScript(
+                base=kernel.hash, kernel=kernel.name, edits=tuple(edits), origin=f"{self.name}: {words}"
+            )
+            if facts.cost(apply_script(kernel, script)) <= before:
+                yield script
         hot = _hot_waits(facts)
-        for blocks, words in (*spread(facts, hot), *hoisted(facts, hot)):
-            yield script_between(kernel, blocks, f"{self.name}: {words}")
+        for blocks, words in chain(spread(facts, hot), hoisted(facts, hot)):
+            if facts.cost(kernel.with_blocks(blocks)) <= before:
+                yield script_between(kernel, blocks, f"{self.name}: {words}")
 
 
 def _hot_waits(facts: Facts) -> list[Instruction]:

@@ -1,0 +1,56 @@
+"""The cheapest of several ways to write a block, block by block, and at last all blocks together.
+
+What a proposer that rewrites whole blocks has in common with others of its kind: it knows several ways for a block,
+of which at most one can be taken. The cycle model is asked about each; the cheapest is proposed that it does not find
+slower, and the next one if that is refused. So a gate's time is never spent on a version that nobody would choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+
+from msgspec import Struct
+
+from asmevo.program.edit import EditScript, script_between
+from asmevo.program.kernel import Block
+from asmevo.proposers.proposer import Facts
+from asmevo.proposers.register_room import roomier_descriptor
+from asmevo.proposers.renaming_block import joined_blocks
+
+Way = tuple[str, tuple[Block, ...] | None]
+"""What was done, in words, and the kernel's blocks with one rewritten; None where nothing came of it."""
+
+
+class _Made(Struct, frozen=True):
+    blocks: tuple[Block, ...]
+    cost: float
+    words: str
+
+
+def cheapest_ways(
+    facts: Facts, name: str, blocks: Sequence[int], ways: Callable[[int], Iterable[Way]]
+) -> Generator[EditScript, bool | None, None]:
+    """Scripts of the proposer `name` for some blocks, by index; `ways` to write one of them."""
+    kernel, before = facts.kernel, facts.cost(facts.kernel)
+    best: dict[int, Block] = {}
+    for index in blocks:
+        for made in sorted(_made(facts, index, ways(index)), key=lambda each: each.cost):
+            if made.cost > before:
+                break
+            words = f"{name}: block {index}, {made.words}"
+            accepted = yield script_between(kernel, made.blocks, words, roomier_descriptor(kernel, made.blocks))
+            if accepted is not False:
+                best[index] = made.blocks[index]
+                break
+    if len(best) > 1:
+        together = joined_blocks(kernel, best)
+        words = f"{name}: {len(best)} blocks together"
+        yield script_between(kernel, together, words, roomier_descriptor(kernel, together))
+
+
+def _made(facts: Facts, index: int, ways: Iterable[Way]) -> Iterator[_Made]:
+    seen = {facts.kernel.blocks[index].instructions}
+    for words, blocks in ways:
+        if blocks is not None and blocks[index].instructions not in seen:
+            seen.add(blocks[index].instructions)
+            yield _Made(blocks, facts.cost(facts.kernel.with_blocks(blocks)), words)
