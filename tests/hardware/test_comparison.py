@@ -13,7 +13,7 @@ import pytest
 import stand_in_hip
 from msgspec.structs import replace
 
-from asmevo.emulator import LaunchManifest, standard_trials
+from asmevo.emulator import standard_trials
 from asmevo.hardware import (
     DeviceLostError,
     Examination,
@@ -23,7 +23,6 @@ from asmevo.hardware import (
     GpuMemoryFaultError,
     GpuRefusedError,
     GpuTimeLimitError,
-    NotLaunchableError,
     Pace,
     Plan,
     Session,
@@ -117,6 +116,16 @@ def test_a_store_outside_of_a_buffer(behave: Behave, behaviour: str, place: str)
     distance = int(words.split("out_ptr, ")[1].split(" bytes")[0])
     assert abs(distance - int(place.split()[0])) <= 3
     assert place.partition(" ")[2] in words
+
+
+def test_every_launch_finds_the_same_data(behave: Behave) -> None:
+    """A kernel that adds to what a result held before: another sum in the second launch, were it not written anew."""
+    behave({"adds_up": stand_in_hip.original()})
+    assert "out_ptr[13] is" in str(compared(QUICK, trials=1).difference)
+    programs = {stand_in_hip.hash_of(each().image.data) for each in (stand_in_hip.original, stand_in_hip.other)}
+    os.environ["ASMEVO_STAND_IN"] = ";".join(f"{each}=adds_up" for each in programs)
+    found = compared(Plan(rounds=2, launches=3), trials=1)
+    assert (found.difference, found.left_out) == (None, {})
 
 
 def test_a_store_to_an_input(behave: Behave) -> None:
@@ -258,15 +267,6 @@ def test_pinned_features_must_be_set_as_pinned(features: str, good: bool) -> Non
     else:
         with pytest.raises(WrongTargetError, match=f"is for gfx942:{features[:-1]}"):
             device.refuse_other_target(replace(program, image=image))
-
-
-def test_pieces_of_lds_as_arguments_are_not_launched() -> None:
-    document = stand_in_hip.manifest().model_dump()
-    document["arguments"][0] = {"name": "x_ptr", "kind": "local", "bytes": 64}
-    manifest = LaunchManifest.model_validate(document)
-    program = stand_in_hip.original()
-    with pytest.raises(NotLaunchableError, match="a piece of LDS"):
-        version_of("it", program, program.kernel(SYMBOL), manifest)
 
 
 def test_one_version_beside_its_manifest(behave: Behave) -> None:

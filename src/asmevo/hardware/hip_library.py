@@ -23,8 +23,7 @@ from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c
 from pathlib import Path
 from typing import Any
 
-LIBRARY_VARIABLE = "ASMEVO_HIP"
-"""Names the library's file, where it is not where ROCm puts it."""
+from asmevo.hardware.messages import LIBRARY_VARIABLE
 
 _NAMES = ("libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5")
 _ROOT_VARIABLES = ("ROCM_PATH", "HIP_PATH")

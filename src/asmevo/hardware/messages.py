@@ -12,6 +12,9 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Struct
 
+LIBRARY_VARIABLE = "ASMEVO_HIP"
+"""The environment variable that names the library's file, where it is not where ROCm puts it."""
+
 _LENGTH_BYTES = 4
 
 Triple = tuple[int, int, int]

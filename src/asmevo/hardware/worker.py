@@ -15,7 +15,9 @@ import os
 import random
 import resource
 import sys
+import time
 from collections.abc import Iterator
+from threading import Thread
 from typing import BinaryIO
 
 from msgspec import Struct
@@ -40,6 +42,7 @@ from asmevo.hardware.messages import (
 
 _POINTER_BYTES = 8
 _ECHO_BYTES = 4096
+_WATCH_SECONDS = 1.0
 
 
 def main() -> None:
@@ -47,6 +50,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    Thread(target=_end_with_the_parent, args=(os.getppid(),), daemon=True).start()
     request = decode(sys.stdin.buffer.read())
     try:
         hip = HipLibrary()
@@ -58,6 +62,13 @@ def main() -> None:
     _tell(answers, answer)
     # The runtime's own clean-up may hang with a GPU that does not answer; nothing is left to be saved.
     os._exit(0)
+
+
+def _end_with_the_parent(parent: int) -> None:
+    """A parent that is killed cannot end a worker that hangs; calls of HIP let this thread run."""
+    while os.getppid() == parent:
+        time.sleep(_WATCH_SECONDS)
+    os._exit(1)
 
 
 def _tell(answers: BinaryIO, message: Message) -> None:

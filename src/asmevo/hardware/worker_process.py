@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from asmevo.hardware.endings import of_death
 from asmevo.hardware.errors import DeviceLostError, GpuTimeLimitError
-from asmevo.hardware.messages import Begun, Failure, Looked, Ran, Request, Run, encode, messages
+from asmevo.hardware.messages import LIBRARY_VARIABLE, Begun, Failure, Looked, Ran, Request, Run, encode, messages
 
 GRACE = 10.0
 """Seconds that a killed process has to be gone."""
@@ -58,14 +58,18 @@ def _under_way(request: Request, answered: bytes) -> str | None:
 
 def _started() -> subprocess.Popen[bytes]:
     """The process, in a directory of no one's, for some runtimes leave a dump where they die."""
-    named = [str(Path(each).absolute()) for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
+    packages = [str(_PACKAGES), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    changed = {"PYTHONPATH": os.pathsep.join(os.path.abspath(each) for each in packages)}
+    library = os.environ.get(LIBRARY_VARIABLE, "")
+    if os.path.exists(library):
+        changed[LIBRARY_VARIABLE] = os.path.abspath(library)
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "asmevo.hardware.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=tempfile.gettempdir(),
-        env=os.environ | {"PYTHONPATH": os.pathsep.join((str(_PACKAGES), *named))},
+        env=os.environ | changed,
         start_new_session=True,
     )
 
