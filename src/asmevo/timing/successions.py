@@ -35,18 +35,19 @@ class Successions(Tracker):
         self._trans64_before_scalar_trans = cost("trans64_before_scalar_trans", "valu busy")
         self._trans_before_double = cost("trans_before_f64", "trans busy")
         self._trans_before_overwrite = cost("trans_before_overwrite", "trans overwritten")
+        self._after_lane_write = cost("valu_after_lane_write", "valu busy")
         self._shortest = int(machine.target.latency["valu"].result.value)
         self._float_before_other = cost("sfpu_before_salu", "salu busy")
         self._last: int | None = None
         self._last_kind = ""
-        self._last_is_trans = False
+        self._last_is_trans = self._last_writes_lane = False
         self._float: int | None = None
         self._trans_results: dict[int, int] = {}
 
     def links(self, profile: Profile) -> Iterator[Link] | tuple[()]:
         """What has to have executed for some cycles before an instruction of this profile executes."""
         if profile.vector:
-            concerned = self._last_kind in DOUBLE or profile.kind in DOUBLE
+            concerned = self._last_kind in DOUBLE or profile.kind in DOUBLE or self._last_writes_lane
             return self._behind_vector(profile) if concerned else ()
         if self._float is not None and profile.port is SALU and profile.kind != "sfpu":
             return _link(self._float, self._float_before_other)
@@ -55,7 +56,9 @@ class Successions(Tracker):
     def _behind_vector(self, profile: Profile) -> Iterator[Link]:
         double = profile.kind in DOUBLE
         if self._last is not None:
-            if self._last_kind in DOUBLE and not double:
+            if self._last_writes_lane:
+                yield from _link(self._last, self._after_lane_write)
+            elif self._last_kind in DOUBLE and not double:
                 scalar = profile.kind == "scalar_trans" and self._last_kind == "trans64"
                 before_trans = self._double_before_trans[self._last_kind]
                 yield from _link(self._last, self._trans64_before_scalar_trans if scalar else before_trans)
@@ -81,6 +84,7 @@ class Successions(Tracker):
         if profile.vector:
             trans = profile.port is TRANS
             self._last, self._last_kind, self._last_is_trans = slot, profile.kind, trans
+            self._last_writes_lane = profile.decoded.mnemonic.startswith("v_writelane")
             if trans or self._trans_results:
                 for unit in profile.writes:
                     self._trans_results.pop(unit, None)
