@@ -230,9 +230,9 @@ class Machine:
     def _end(self, decoded: Decoded) -> Profile:
         """Ends of several waves come one after the other."""
         plain = self._plain(decoded, Port.END, "nop", "end")
-        interval = self.cost("end_interval", "end")
-        hold = interval.cycles if interval is not None else 0
-        return replace(plain, extra=self.cost("end_after_other", "end"), hold=hold)
+        interval, extra = self.cost("end_interval", "end"), self.cost("end_after_other", "end")
+        hold = interval.cycles - (extra.cycles if extra is not None else 0) if interval is not None else 0
+        return replace(plain, extra=extra, hold=hold)
 
     def _on_own_engine(
         self, decoded: Decoded, port: Port, kind: str, occupancy: Cost, result: Cost, dwords: int
