@@ -248,9 +248,11 @@ class _Code:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self._places: dict[int, int] = {}
+        self._offsets: list[int] = []
         offset = 0
         for place, instruction in enumerate(kernel.instructions):
             self._places[offset] = place
+            self._offsets.append(offset)
             offset += instruction.size
         self._starts = [0, *accumulate(len(block.instructions) for block in kernel.blocks)]
         self.layout = layout_of(kernel)
@@ -277,13 +279,18 @@ class _Code:
             if came:
                 fetched.add(len(code))
             code.append(self._executed(here))
-            straight = here < following and self._silent(here + 1, following)
+            behind = self._behind(here)
+            straight = behind <= following and self._silent(behind, following)
             taken.append(following >= 0 and not straight)
-            start = here + 1 if straight else self._goal(here)
+            start = behind if straight else self._goal(here)
             between = range(start, following) if self._silent(start, following) else range(0)
             code += [self.kernel.instructions[place] for place in between]
             taken += [False] * len(between)
         return code, taken, skipped, fetched
+
+    def _behind(self, place: int) -> int:
+        """The place behind an instruction; one that LLVM refuses stands in two."""
+        return self._places.get(self._offsets[place] + len(self._executed(place).decoded.code), place + 1)
 
     def _executed(self, place: int) -> Instruction:
         """The instruction at a place that issued; one that LLVM refuses as what silicon makes of it."""
