@@ -15,7 +15,8 @@ from asmevo.timing.path import layout_of
 from asmevo.timing.scenarios import machine_for
 from asmevo.timing.schedule import schedule
 from asmevo.timing.simulator import Simulator
-from asmevo.timing.wave import Wave
+from asmevo.timing.steps import Step
+from asmevo.timing.wave import Bound, Wave
 
 
 @pytest.mark.parametrize("gpu", ["gfx1100", "gfx1200"])
@@ -223,3 +224,28 @@ def test_a_wave_ends_behind_its_last_vector_instruction(kernel_of: Build, last: 
     """From execution: v_xor 11 (7 of 13, discover_ops), v_rcp 16 (8 of 16, gfx1201 custom_handwritten)."""
     wave = lone_wave(kernel_of, last)
     assert wave.issued[-1] - wave.started[0] == cycles
+
+
+def test_what_follows_a_written_lane_executes_four_later(kernel_of: Build) -> None:
+    """gfx1100 and gfx1201 discover_ops: v_writelane at 193, the v_xad_u32 behind it at 197, 198 what comes then."""
+    wave = lone_wave(
+        kernel_of, "v_mov_b32 v9, v8\nv_writelane_b32 v0, s1, s2\nv_xor_b32 v1, v2, v3\nv_xor_b32 v4, v5, v6"
+    )
+    assert [later - time for time, later in pairwise(wave.started[1:4])] == [4, 1]
+
+
+def test_ends_of_waves_are_three_cycles_apart(kernel_of: Build) -> None:
+    """gfx1100 custom_wave_sync: s_nop of two waves in one cycle, their ends 2 and 5 later, in 16 of 23 such pairs."""
+    kernel, ends = kernel_of("gfx1100", "s_nop 0\ns_endpgm"), []
+
+    def note(_wave: Wave, step: Step, time: int, _own: Bound, _shared: Bound | None) -> None:
+        if step.profile.decoded.mnemonic == "s_endpgm":
+            ends.append(time)
+
+    machine = machine_for(kernel.target, 32, "l2")
+    steps = schedule(machine, [(kernel.instructions, [False, False], False)])[0]
+    simulator = Simulator(machine, [(steps, False, 1)], 2, 1, 0)
+    simulator.observe = note
+    simulator.run()
+    assert ends[1] - ends[0] == 3
+    assert ends[0] - simulator.waves[0].issued[0] == 2
