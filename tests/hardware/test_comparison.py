@@ -269,6 +269,13 @@ def test_pinned_features_must_be_set_as_pinned(features: str, good: bool) -> Non
             device.refuse_other_target(replace(program, image=image))
 
 
+def test_libraries_of_rocm_5_have_another_name_for_the_launch(monkeypatch: pytest.MonkeyPatch, calls: Path) -> None:
+    monkeypatch.setenv("ASMEVO_HIP", str(stand_in_hip.library(old=True)))
+    found = compared(QUICK, trials=1)
+    assert (found.difference, found.left_out) == (None, {})
+    assert calls.read_text().count(" launch vector_add 1024,1,1 256,1,1 0 ") == 4
+
+
 def test_one_version_beside_its_manifest(behave: Behave) -> None:
     program = stand_in_hip.original()
     kernel, manifest = program.kernel(SYMBOL), stand_in_hip.manifest()

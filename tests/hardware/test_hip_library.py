@@ -78,7 +78,10 @@ def test_a_library_that_is_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
         find_device()
 
 
-@pytest.mark.parametrize(("variable", "value"), [("ASMEVO_STAND_IN_GPUS", "0"), ("ASMEVO_STAND_IN_INIT", "100")])
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("ASMEVO_STAND_IN_GPUS", "0"), ("ASMEVO_STAND_IN_INIT", "100"), ("ASMEVO_STAND_IN_INIT", "101")],
+)
 def test_a_machine_without_a_gpu(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:
     monkeypatch.setenv(variable, value)
     with pytest.raises(NoDeviceError, match="HIP sees no AMD GPU; needed is an AMD GPU with ROCm's kernel driver"):

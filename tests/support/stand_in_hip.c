@@ -140,6 +140,9 @@ hipError_t hipDeviceSynchronize(void) {
   return code;
 }
 
+#ifdef OLD /* as ROCm 5.2 and 5.7 do, for which the call was C++ */
+#define hipExtModuleLaunchKernel _Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_j
+#endif
 hipError_t hipExtModuleLaunchKernel(function_t *function, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z, uint32_t x,
                                     uint32_t y, uint32_t z, size_t lds, void *stream, void **parameters, void **extra,
                                     event_t *start, event_t *stop, uint32_t flags) {

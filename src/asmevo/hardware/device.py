@@ -20,8 +20,8 @@ from asmevo.hardware.worker_process import ask
 from asmevo.program.program import Program
 
 GET_HIP = (
-    "install ROCm's HIP runtime (Debian, Ubuntu: apt install libamdhip64-5 or AMD's rocm-hip-runtime), or name the "
-    "library with ASMEVO_HIP=FILE"
+    "install ROCm's HIP runtime (Debian, Ubuntu: the package libamdhip64-5 or -6; AMD's: rocm-hip-runtime), or name "
+    "the library with ASMEVO_HIP=FILE"
 )
 GET_DEVICE = "an AMD GPU with ROCm's kernel driver, and the right to open /dev/kfd and /dev/dri (groups render, video)"
 
@@ -85,7 +85,7 @@ def _look() -> Looked:
     assert isinstance(message, Failure)
     if not message.call:
         raise NoHipError("HIP", f"{message.words}; {GET_HIP}")
-    if message.code == endings.NO_DEVICE:
+    if message.code in endings.NO_DEVICE:
         return Looked(0, ())
     raise NoDeviceError("HIP", f"{message.words}; needed is {GET_DEVICE}")
 

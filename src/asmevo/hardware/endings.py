@@ -19,7 +19,8 @@ from asmevo.hardware.errors import (
 )
 from asmevo.hardware.messages import Failure
 
-NO_DEVICE = 100  # hipErrorNoDevice
+NO_DEVICE = frozenset({100, 101})
+"""hipErrorNoDevice, and hipErrorInvalidDevice: what hipInit returns on a machine without a GPU, ROCm 6.4 and 5.2."""
 
 _CODES: Mapping[int, type[GpuFaultError]] = {
     700: GpuMemoryFaultError,  # hipErrorIllegalAddress

@@ -57,6 +57,13 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 """Arguments of the calls that return a `hipError_t`."""
 
+_OTHER_NAMES = {
+    "hipExtModuleLaunchKernel": (
+        "_Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_j"
+    )
+}
+"""Where the call was not yet `extern "C"`: ROCm 5.2 and 5.7 export that name alone, 6.4 both."""
+
 
 class LibraryMissingError(Exception):
     """No HIP runtime library could be loaded; the words say which were tried."""
@@ -102,19 +109,19 @@ class HipLibrary:
         self._library = _load()
         self._words_of = self._function("hipGetErrorString")
         self._words_of.argtypes, self._words_of.restype = (c_int,), c_char_p
-        for name, arguments in SIGNATURES.items():
-            function = self._function(name)
-            function.argtypes, function.restype = arguments, c_int
+        self._functions = {name: self._function(name) for name in SIGNATURES}
+        for name, function in self._functions.items():
+            function.argtypes, function.restype = SIGNATURES[name], c_int
         self._call("hipInit", 0)
 
     def _function(self, name: str) -> Any:
-        try:
-            return getattr(self._library, name)
-        except AttributeError:
-            raise LibraryMissingError(f"{self._library._name} has no function {name}") from None
+        for spelled in (name, _OTHER_NAMES.get(name, name)):
+            if hasattr(self._library, spelled):
+                return getattr(self._library, spelled)
+        raise LibraryMissingError(f"{self._library._name} has no function {name}")
 
     def _call(self, name: str, *arguments: Any) -> None:
-        self._check(name, getattr(self._library, name)(*arguments))
+        self._check(name, self._functions[name](*arguments))
 
     def _check(self, name: str, code: int) -> None:
         if code != _SUCCESS:
