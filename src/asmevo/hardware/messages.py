@@ -147,12 +147,15 @@ def framed(message: Message) -> bytes:
 
 
 def messages(raw: bytes) -> Iterator[Message]:
-    """The messages that `framed` wrote, up to one that was cut off."""
+    """The messages that `framed` wrote, up to one that was cut off or says nothing: a dying process may write both."""
     place = 0
     while place + _LENGTH_BYTES <= len(raw):
         size = int.from_bytes(raw[place : place + _LENGTH_BYTES], "little")
         place += _LENGTH_BYTES
         if place + size > len(raw):
             return
-        yield _message_decoder.decode(raw[place : place + size])
+        try:
+            yield _message_decoder.decode(raw[place : place + size])
+        except msgspec.DecodeError:
+            return
         place += size
