@@ -221,10 +221,31 @@ def test_a_version_that_does_not_end_leaves_it_open_and_a_lost_gpu_is_named(
     behave({"hang": stand_in_hip.other()})
     found = compared(QUICK, 1.0, trials=1)
     assert (found.decided, found.difference) == (False, None)
-    assert found.unfinished is not None
-    assert (
-        "the new version: it did not end within 1 s; and now: after a fault GPU 0 does not answer" in found.unfinished
-    )
+    assert found.undecided is not None
+    assert "the new version: it did not end within 1 s; and now: after a fault GPU 0 does not answer" in found.undecided
+
+
+COMPANY = Plan(rounds=1, launches=1)
+
+
+@pytest.mark.parametrize("way", ["wrong", "fault", "behind"])
+def test_in_one_process_with_the_original(behave: Behave, way: str) -> None:
+    """What goes wrong only there: of the new version it is a difference; of the original, it may be either's fault."""
+    assert "the new version" in difference(f"{way}_in_company", behave, COMPANY) or way == "wrong"
+    behave({f"{way}_in_company": stand_in_hip.original()})
+    found = compared(COMPANY, trials=1)
+    assert (found.decided, found.difference, found.left_out) == (False, None, {})
+    assert found.undecided is not None
+    assert "in turns with the" in found.undecided
+    assert "the original" in found.undecided
+
+
+def test_a_hang_in_one_process_with_the_original_leaves_it_open(behave: Behave) -> None:
+    behave({"hang_in_company": stand_in_hip.other()})
+    found = compared(COMPANY, 1.5, trials=1)
+    assert found.difference is None
+    assert found.undecided is not None
+    assert "the new version, in turns with the other: it did not end within 1.5 s" in found.undecided
 
 
 @pytest.mark.parametrize(("behaviour", "pace"), [("fast", Pace.FASTER), ("slow", Pace.SLOWER)])

@@ -19,7 +19,7 @@ typedef struct { float at; int recorded; } event_t;
 
 static char pending[64];
 static int pending_error;
-static unsigned launches;
+static unsigned launches, modules;
 
 static void note(const char *words) {
   const char *file = getenv("ASMEVO_STAND_IN_LOG");
@@ -96,6 +96,7 @@ hipError_t hipMemcpyDtoH(void *to, const void *from, size_t size) {
 
 hipError_t hipModuleLoadData(module_t **module, const unsigned char *image) {
   note("hipModuleLoadData");
+  modules++;
   *module = malloc(sizeof **module);
   (*module)->image = image;
   (*module)->hash = hash_of(image);
@@ -165,6 +166,10 @@ hipError_t hipExtModuleLaunchKernel(function_t *function, uint32_t grid_x, uint3
   if (!strcmp(pending, "before")) out[-3] = 1;
   if (!strcmp(pending, "input")) a[9] = 0;
   if (!strcmp(pending, "adds_up")) out[13] = before + 1;
+  if (!strcmp(pending, "wrong_in_company") && modules > 1) out[7] += 1;
+  if (!strcmp(pending, "fault_in_company") && modules > 1) strcpy(pending, "fault");
+  if (!strcmp(pending, "behind_in_company") && modules > 1) out[4096 + 5] = 1;
+  if (!strcmp(pending, "hang_in_company") && modules > 1) strcpy(pending, "hang");
   if (!strcmp(pending, "unstable")) out[11] = launches % 3 == 0;
   if (!strcmp(pending, "by_process")) out[11] = (float)getpid();
   if (!strcmp(pending, "sync700")) pending_error = 700;

@@ -84,7 +84,7 @@ def _on_a_gpu(manifest: LaunchManifest, first: Program, second: Program, seconds
     found = compare(session(seconds), pair[0], pair[1], standard_trials(manifest, seeds=0))
     if as_json:
         print_json({"kernel": manifest.symbol, "device": Device.HIP.value} | found.to_dict())
-    elif words := found.difference or found.unfinished:
+    elif words := found.difference or found.undecided:
         typer.echo(f"{manifest.symbol} on {found.device}: {words}")
     elif found.trials:
         sets = f"{len(found.trials)} sets of data ({', '.join(found.trials)}), {found.launches} launches each"

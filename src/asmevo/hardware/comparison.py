@@ -12,7 +12,8 @@ What is found, in this order:
     results that differ between launches       likewise: the original is unstable, or the other version is
     results that differ between the versions   a difference, shown at the first element
 
-Last, both run alternately in one process for their times (`measurement`); their results count there, too.
+Last, both run alternately in one process for their times (`measurement`); their results count there, too. If something
+befalls the original there that did not when it was alone, nobody knows whose fault it is, and the question is open.
 
 A store far outside of a buffer that hits other memory of the process, and reads outside of buffers that fault nowhere,
 are not noticed.
@@ -53,8 +54,8 @@ class Plan(Struct, frozen=True):
 class Examination(Struct, frozen=True):
     """What a GPU found. `left_out` are reasons by trial. `result_bytes` were compared after each launch.
 
-    `difference` is one sentence, None where none was found; `unfinished` one about a new version that had to be given
-    up, which leaves the question open. `timing` is None where no times were taken.
+    `difference` is one sentence, None where none was found; `undecided` one about what leaves the question open, e.g. a
+    new version that had to be given up. `timing` is None where no times were taken.
     """
 
     device: Device
@@ -63,13 +64,13 @@ class Examination(Struct, frozen=True):
     result_bytes: int
     launches: int
     difference: str | None = None
-    unfinished: str | None = None
+    undecided: str | None = None
     timing: Timing | None = None
 
     @property
     def decided(self) -> bool:
         """Whether anything was established."""
-        return self.difference is not None or (bool(self.trials) and self.unfinished is None)
+        return self.difference is not None or (bool(self.trials) and self.undecided is None)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON data."""
@@ -83,7 +84,7 @@ class Examination(Struct, frozen=True):
             "launches_each": self.launches,
             "equal": None if not self.decided else self.difference is None,
             "difference": self.difference,
-            "unfinished": self.unfinished,
+            "undecided": self.undecided,
             "timing": self.timing.to_dict() if self.timing is not None else None,
         }
 
@@ -103,8 +104,8 @@ class _DifferentError(Exception):
     """The other version does something else."""
 
 
-class _UnfinishedError(Exception):
-    """The other version did not end in time, which the original did."""
+class _UndecidedError(Exception):
+    """Nobody knows whether the other version does something else."""
 
 
 _AUTHOR: tuple[type[Exception], type[Exception]] = (_UnusableTrialError, _DifferentError)
@@ -177,7 +178,7 @@ def compare(
         session.device.refuse_other_target(program)
     names: list[str] = []
     left_out: dict[str, str] = {}
-    size, timing, difference, unfinished = 0, None, None, None
+    size, timing, difference, undecided = 0, None, None, None
     for trial in trials:
         pair = _pair(original, new, trial)
         results = _Results(trial.manifest, unequal)
@@ -190,14 +191,14 @@ def compare(
         except _DifferentError as words:
             difference = f"with {trial.name}: {words}"
             break
-        except _UnfinishedError as words:
-            unfinished = f"with {trial.name}: {words}"
+        except _UndecidedError as words:
+            undecided = f"with {trial.name}: {words}"
             break
         else:
             names.append(trial.name)
             size = results.size
     return Examination(
-        session.device, tuple(names), left_out, size, plan.rounds * plan.launches, difference, unfinished, timing
+        session.device, tuple(names), left_out, size, plan.rounds * plan.launches, difference, undecided, timing
     )  # fmt: skip
 
 
@@ -218,30 +219,30 @@ def _rounds(session: Session, pair: _Pair, trial: Trial, results: _Results, plan
             try:
                 results.add(session.run(request), (number,))
             except GpuFaultError as error:
-                raise _meaning(number, error)(f"{_NAMES[number]}: {error}{_and_the_device(session)}") from error
+                words = f"{_NAMES[number]}: {error}{_and_the_device(session)}"
+                given_up = number == 1 and isinstance(error, GpuTimeLimitError)
+                raise (_UndecidedError if given_up else _AUTHOR[number])(words) from error
     results.check()
 
 
 def _timed(session: Session, pair: _Pair, trial: Trial, results: _Results) -> Timing:
+    """Both in one process. What befalls the original there did not when it was alone: that leaves the question open."""
     order = launch_order(WARM_UP + TIMED)
     request = run_of(session.device.index, pair.versions, trial, pair.shape, order)
     try:
         ran = session.run(request)
+        results.add(ran, (0, 1))
+        results.check()
     except GpuFaultError as error:
-        number = _NAMES.index(error.version) if error.version is not None else 0
-        words = f"{_NAMES[number]}, in turns with the other: {error}{_and_the_device(session)}"
-        raise _meaning(number, error)(words) from error
-    results.add(ran, (0, 1))
-    results.check()
+        words = f"{error.version or 'one of the two'}, in turns with the other: {error}{_and_the_device(session)}"
+        mine = error.version == NEW and not isinstance(error, GpuTimeLimitError)
+        raise (_DifferentError if mine else _UndecidedError)(words) from error
+    except _UnusableTrialError as error:
+        raise _UndecidedError(f"in turns with the new version {error}") from error
     before, after = (
         [each.milliseconds for each in ran.launches if each.version == number][WARM_UP:] for number in (0, 1)
     )
     return judge(before, after)
-
-
-def _meaning(number: int, error: GpuFaultError) -> type[Exception]:
-    """What a fault of a version means."""
-    return _UnfinishedError if number == 1 and isinstance(error, GpuTimeLimitError) else _AUTHOR[number]
 
 
 def _and_the_device(session: Session) -> str:

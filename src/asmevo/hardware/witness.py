@@ -48,7 +48,7 @@ class GateWitness:
 
 def _evidence(found: Examination, equal: str) -> HardwareEvidence:
     slower = found.timing is not None and found.timing.pace is Pace.SLOWER
-    words = found.difference or found.unfinished
+    words = found.difference or found.undecided
     if words is None and not found.trials:
         words = f"nothing to compare with: {next(iter(found.left_out.values()), 'no launch')}"
     if words is None:
