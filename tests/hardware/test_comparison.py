@@ -36,6 +36,7 @@ from asmevo.program import Program
 
 Behave = Callable[[Mapping[str, Program]], None]
 SYMBOL = "vector_add"
+HANG = 4.0  # seconds; what does not hang must be done by then on a busy machine, too
 QUICK = Plan(rounds=1, launches=2, timed=False)
 
 
@@ -190,11 +191,11 @@ def test_faults_are_told_apart_and_cost_a_process(behave: Behave, behaviour: str
 
 def test_a_hang_is_ended_by_the_time_limit(behave: Behave) -> None:
     behave({"hang": stand_in_hip.other()})
-    where = session(1.0)
+    where = session(HANG)
     started = time.monotonic()
-    with pytest.raises(GpuTimeLimitError, match=r"it did not end within 1 s"):
+    with pytest.raises(GpuTimeLimitError, match=r"it did not end within 4 s"):
         once(where, stand_in_hip.other())
-    assert time.monotonic() - started < 5.0
+    assert time.monotonic() - started < 2 * HANG
     once(where, stand_in_hip.original())
 
 
@@ -219,10 +220,10 @@ def test_a_version_that_does_not_end_leaves_it_open_and_a_lost_gpu_is_named(
 ) -> None:
     monkeypatch.setenv("ASMEVO_STAND_IN_LOSS", str(tmp_path / "loss"))
     behave({"hang": stand_in_hip.other()})
-    found = compared(QUICK, 1.0, trials=1)
+    found = compared(QUICK, HANG, trials=1)
     assert (found.decided, found.difference) == (False, None)
     assert found.undecided is not None
-    assert "the new version: it did not end within 1 s; and now: after a fault GPU 0 does not answer" in found.undecided
+    assert "the new version: it did not end within 4 s; and now: after a fault GPU 0 does not answer" in found.undecided
 
 
 COMPANY = Plan(rounds=1, launches=1)
@@ -242,10 +243,10 @@ def test_in_one_process_with_the_original(behave: Behave, way: str) -> None:
 
 def test_a_hang_in_one_process_with_the_original_leaves_it_open(behave: Behave) -> None:
     behave({"hang_in_company": stand_in_hip.other()})
-    found = compared(COMPANY, 1.5, trials=1)
+    found = compared(COMPANY, HANG, trials=1)
     assert found.difference is None
     assert found.undecided is not None
-    assert "the new version, in turns with the other: it did not end within 1.5 s" in found.undecided
+    assert "the new version, in turns with the other: it did not end within 4 s" in found.undecided
 
 
 @pytest.mark.parametrize(("behaviour", "pace"), [("fast", Pace.FASTER), ("slow", Pace.SLOWER)])

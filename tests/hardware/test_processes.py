@@ -57,7 +57,7 @@ def test_a_worker_that_cannot_be_killed_is_a_lost_gpu(monkeypatch: pytest.Monkey
     monkeypatch.setattr(worker_process, "_kill", lambda process: None)
     monkeypatch.setattr(worker_process, "GRACE", 0.3)
     with pytest.raises(DeviceLostError, match=r"cannot be ended \(process \d+\)") as lost:
-        worker_process.ask(Look(), 1.0)
+        worker_process.ask(Look(), 4.0)
     (worker,) = set(callers(calls))
     assert f"process {worker}" in str(lost.value)
     os.kill(worker, signal.SIGKILL)
