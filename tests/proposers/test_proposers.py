@@ -126,8 +126,8 @@ WAITS_FOR_HAZARDS = {
         "gfx1201",
         "v_add_co_u32 v0, vcc_lo, s34, v0\ns_wait_alu depctr_va_vcc(0)\n"
         "v_add_co_ci_u32_e64 v1, null, s35, v1, vcc_lo\n{}",
-        "v_mul_f32 v2, v3, v2\nv_mul_f32 v4, v5, v4\nv_mul_f32 v6, v7, v6\nv_mul_f32 v8, v9, v8\nv_mul_f32 v10, v11, v10\n"
-        "v_mul_f32 v12, v13, v12",
+        "v_mul_f32 v2, v3, v2\nv_mul_f32 v4, v5, v4\nv_mul_f32 v6, v7, v6\nv_mul_f32 v8, v9, v8\n"
+        "v_mul_f32 v10, v11, v10\nv_mul_f32 v12, v13, v12",
         "s_wait_alu",
     ),
 }

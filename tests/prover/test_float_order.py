@@ -77,6 +77,22 @@ def test_a_selection_is_no_minimum_where_nans_and_zeros_count() -> None:
     assert outcome(SELECTION + "\ns_mov_b64 vcc, 0", "v_min_f32 v0, v1, v2\ns_mov_b64 vcc, 0") is Outcome.REFUTED
 
 
+SELECTIONS = [
+    ("v_cmp_lt_f32 vcc, v1, v2\nv_cndmask_b32 v0, v2, v1, vcc", "v_min_f32 v0, v1, v2"),
+    ("v_cmp_nle_f32 vcc, v1, v2\nv_cndmask_b32 v0, v2, v1, vcc", "v_max_f32 v0, v2, v1"),
+    ("v_cmp_gt_f32 vcc, v1, v2\nv_cndmask_b32 v0, v1, v2, vcc", "v_min_f32 v0, v1, v2"),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), SELECTIONS)
+def test_where_only_numbers_are_compared_a_selection_is_a_minimum(before: str, after: str) -> None:
+    before, after = (f"{each}\ns_mov_b64 vcc, 0" for each in (before, after))
+    assert outcome(before, after, FloatPolicy.FAST) is Outcome.PROVED
+    assert outcome(before, after, FloatPolicy.REASSOC) is not Outcome.PROVED
+    wrong = after.replace("min", "most").replace("max", "min").replace("most", "max")
+    assert outcome(before, wrong, FloatPolicy.FAST) is not Outcome.PROVED
+
+
 def test_comparisons_of_numbers_may_be_exchanged_and_negated() -> None:
     """A maximum with a number is a number on gfx12; with MODE.IEEE set it may be the NaN of a signaling one."""
     cases = {"gfx1201": ("v_max_num_f32", "vcc_lo", Outcome.PROVED), "gfx942": ("v_max_f32", "vcc", Outcome.REFUTED)}

@@ -10,7 +10,10 @@ import typer
 from asmevo.doors.application import Gpu, Json, KernelGlob, WholeWaves, app, print_json
 from asmevo.doors.exits import DEFINITE_NO, GOOD, UNDECIDED, sentences
 
-_POLICIES = "exact, nan (NaN payloads are free), contract (a*b+c may fuse) or reassoc (sums may be regrouped)"
+_POLICIES = (
+    "exact, nan (NaN payloads are free), contract (a*b+c may fuse), reassoc (sums may be regrouped) "
+    "or fast (no NaNs are compared)"
+)
 
 
 @app.command()

@@ -24,7 +24,8 @@ ExecutorName = Annotated[str, typer.Option("--executor", help="Where they run: p
 FloatingPoint = Annotated[
     str,
     typer.Option(
-        "--fp", help="What floating point may do: exact, nan (NaN payloads free), contract (a*b+c may fuse), reassoc."
+        "--fp",
+        help="What floating point may do: exact, nan (NaN payloads free), contract (a*b+c may fuse), reassoc, fast.",
     ),
 ]
 

@@ -11,6 +11,8 @@ in `float_order`. The policies, each allowing what the ones before it allow:
     contract   a * b + c may be rounded once or twice, in both directions: fma and mad are mul then add; the sign
                of a factor is that of the product, which differs from it under a directed rounding only
     reassoc    sums and products may be regrouped and reordered
+    fast       what is compared are numbers, no NaNs, the sign of a zero is free, and so is whether a selection flushes
+               denormals as MODE says: to select the lesser of two compared values is their minimum
 
 A policy is a normal form: two terms that it makes equal are rewritten to one. Because `contract` and `reassoc` are
 equalities between values that differ in their last bits, what is proved under them holds up to rounding only.
@@ -32,6 +34,7 @@ class FloatPolicy(IntEnum):
     NAN = 1
     CONTRACT = 2
     REASSOC = 3
+    FAST = 4
 
     @classmethod
     def named(cls, name: str) -> FloatPolicy:
@@ -46,6 +49,7 @@ _SYMMETRIC = frozenset({"foeq", "fone", "funord", "ford"})
 _EXCHANGED = {"fogt": "folt", "foge": "fole"}
 _COMMUTING = frozenset({"fadd", "fmul", "fmin", "fmax", "fmin_ieee", "fmax_ieee", "fminimum", "fmaximum"})
 _EXTREMES = frozenset({"fmin", "fmax", "fmin_ieee", "fmax_ieee"})
+_LESS = frozenset({"f:folt", "f:fole"})
 _COMPARISONS = _SYMMETRIC | {"folt", "fole"}
 _READS_CANONICAL = _COMMUTING | _COMPARISONS | {"fsub", "fma", "fmad"}
 """Operations that treat an operand's denormals and quiet NaNs as a minimum of it with itself does."""
@@ -69,6 +73,18 @@ def floating(build: Builder, node: Op, args: tuple[Term, ...], mode: Term, polic
     if name == "fsign" and node.bits == 1:
         return build.slice(args[0], bits - 1, 1)
     return _operation(build, name, node.bits, format, args, mode, policy)
+
+
+def selected(build: Builder, condition: Term, then: Term, other: Term, policy: FloatPolicy) -> Term:
+    """The term of a selection: `then` where the 1-bit condition is 1, else `other`."""
+    negated = condition.op == "not"
+    test = condition.args[0] if negated else condition
+    if policy >= FloatPolicy.FAST and test.op in _LESS:
+        lesser, greater, mode = test.args
+        if {then, other} == {lesser, greater}:
+            name = "fmin" if (then is lesser) is not negated else "fmax"
+            return _operation(build, name, then.bits, str(test.data), (lesser, greater), mode, policy)
+    return build.selected(condition, then, other)
 
 
 def sign_changed(build: Builder, value: Term) -> Term:

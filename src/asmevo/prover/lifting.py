@@ -29,7 +29,7 @@ from asmevo.program.instruction import Instruction, Operand
 from asmevo.program.kernel import Kernel
 from asmevo.program.reading import PC_READS
 from asmevo.program.registers import NAMED_SPANS
-from asmevo.prover.floating import FloatPolicy, floating, is_floating
+from asmevo.prover.floating import FloatPolicy, floating, is_floating, selected
 from asmevo.prover.normalise import Builder
 from asmevo.prover.state import LoadPiece, NotLiftedError, State, WideAccess, is_vector, note_effect
 from asmevo.prover.stores import DWORD, Store, is_plain, note_store, seen_by_load
@@ -212,7 +212,8 @@ class _Run:
                     return floating(build, node, args, self.state.unit(_WORDS["mode"]), self.lifter.policy)
                 return build.operation(node.name, node.bits, args)
             case Select():
-                return build.selected(values[id(node.condition)], values[id(node.then)], values[id(node.other)])
+                condition, then, other = (values[id(part)] for part in (node.condition, node.then, node.other))
+                return selected(build, condition, then, other, self.lifter.policy)
             case Slice():
                 return build.slice(values[id(node.value)], node.low, node.bits)
             case Concat():

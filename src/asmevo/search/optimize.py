@@ -40,6 +40,7 @@ _POLICY_NAMES: dict[FloatPolicy, FloatingPoint] = {
     FloatPolicy.NAN: "nan",
     FloatPolicy.CONTRACT: "contract",
     FloatPolicy.REASSOC: "reassoc",
+    FloatPolicy.FAST: "fast",
 }
 _OWN_SHARE = 0.5  # of the budget, for all of the user's proposers together with the gates' time for them
 _EPOCHS = 10

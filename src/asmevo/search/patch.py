@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from asmevo.program import ProgramError
 from asmevo.program.edit import EditScript
 
-FloatingPoint = Literal["exact", "nan", "contract", "reassoc"]
+FloatingPoint = Literal["exact", "nan", "contract", "reassoc", "fast"]
 SCHEMA: Literal["asmevo.patch/1"] = "asmevo.patch/1"
 
 

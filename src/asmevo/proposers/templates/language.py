@@ -128,7 +128,7 @@ def parse_line(text: str, wave_size: int) -> Line:
     pieces = _split(rest, ",") if rest else []
     modifiers: list[str] = []
     if pieces:
-        last, *modifiers = _split(pieces[-1].strip(), " ")
+        last, *modifiers = _split(pieces[-1].strip(), " ") or [""]
         while modifiers[:1] == ["~"]:
             last, modifiers = f"{last} ~ {modifiers[1] if len(modifiers) > 1 else ''}", modifiers[2:]
         pieces[-1] = last

@@ -22,7 +22,7 @@ _HOLE = re.compile(r"\{([A-Z][A-Z0-9_]*)\}")
 _WAVE_SIZES = (32, 64)
 
 Words = Annotated[str, Field(min_length=1, max_length=1000)]
-PolicyName = Literal["exact", "nan", "contract", "reassoc"]
+PolicyName = Literal["exact", "nan", "contract", "reassoc", "fast"]
 Family = Literal["gfx8", "gfx9", "gfx90a", "gfx940", "gfx10", "gfx11", "gfx12", "gfx1250"]
 
 
