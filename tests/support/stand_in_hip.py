@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import shutil
 import subprocess
@@ -34,7 +35,9 @@ def library(old: bool = False) -> Path:
     size, place = layout.SIZE, next(offset for name, _, offset in layout._real_fields_ if name == "gcnArchName")
     if old:
         size, place = OLD_PROPERTIES_BYTES, OLD_ARCHITECTURE_AT
-    made = Path(tempfile.mkdtemp(prefix="stand_in_hip")) / "libamdhip64.so"
+    folder = Path(tempfile.mkdtemp(prefix="stand_in_hip"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    made = folder / "libamdhip64.so"
     macros = [f"-DPROPERTIES_BYTES={size}", f"-DARCHITECTURE_AT={place}", *(["-DOLD"] if old else [])]
     subprocess.run([compiler, "-shared", "-fPIC", "-O1", *macros, "-o", str(made), str(SOURCE)], check=True)
     return made
