@@ -64,7 +64,7 @@ def test_nothing_better_is_a_normal_answer_with_what_was_tried(file: Path) -> No
     [
         (("--budget", "soon"), "seconds as `30s`"),
         (("--proposers", "waits,magic"), "there is no proposer magic; there are: waits"),
-        (("--fp", "fast"), "fast is none of exact"),
+        (("--fp", "loose"), "loose is none of exact"),
         (("--executor", "cloud", "--workers", "2", "--budget", "5"), "is one of processes, ray, not cloud"),
         (("--workers", "0"), "--workers"),
     ],
