@@ -47,6 +47,7 @@ def split(kernel: Kernel) -> Candidate:
         (FloatPolicy.NAN, False),
         (FloatPolicy.CONTRACT, True),
         (FloatPolicy.REASSOC, True),
+        (FloatPolicy.FAST, True),
     ],
 )
 def test_the_proof_follows_the_policy(kernel: Kernel, split: Candidate, policy: FloatPolicy, accepted: bool) -> None:
