@@ -275,3 +275,21 @@ def test_random_schedules_compute_the_same() -> None:
             assert broken is None or graph.bundles
             assert replay(order) == replay(list(block.instructions))
     assert moved > 1000
+
+
+def test_plain_loads_alone_cross_quiet_fences() -> None:
+    """Barriers at 1 and 5; the first one is quiet. Edges lead to the load at 3 and from the one at 0 only elsewhere."""
+    block = block_of(
+        "global_load_dword v2, v[0:1], off\ns_barrier\nds_read_b32 v3, v4\nglobal_load_dword v5, v[0:1], off\n"
+        "global_load_dword v6, v[0:1], off sc1\ns_barrier\nglobal_load_dword v7, v[0:1], off"
+    )
+    ids = [each.id for each in block.instructions]
+
+    def orders(quiet: frozenset[int]) -> set[tuple[int, int]]:
+        edges = DependenceGraph(block.instructions, Marks.IGNORED, quiet).edges
+        return {(each.before, each.after) for each in edges if each.kind is Dependence.ORDER}
+
+    loud, quiet = orders(frozenset()), orders(frozenset({ids[1]}))
+    assert {(0, 1), (1, 3)} <= loud
+    assert not {(0, 1), (1, 3)} & quiet
+    assert {(1, 2), (3, 4), (0, 4), (1, 4), (4, 5), (5, 6)} <= quiet

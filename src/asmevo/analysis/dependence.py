@@ -7,7 +7,8 @@ j must stay behind i:
                     others, which gives the orders one would list apart: what writes EXEC stays where it is
                     among all vector instructions, what writes MODE among all that round or flush by it.
     MEMORY          both touch an address space and one writes it (addresses are not compared)
-    ORDER           memory on either side of a fence (see `memory`); and pillars, which nothing crosses
+    ORDER           memory on either side of a fence (see `memory`), but for plain loads from global memory
+                    and fences that are known to be quiet (`quiet_points`); and pillars, which nothing crosses
 
 Pillars are block ends, calls, s_sendmsg (it may free the VGPRs), traps, whatever changes what register
 numbers mean (s_set_gpr_idx_* and all between _on and _off, s_set_vgpr_msb and all up to its reset to 0,
@@ -42,6 +43,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from asmevo.analysis.memory import MemoryEffect, MemoryKind, memory_effect
+from asmevo.analysis.quiet_points import is_plain_load
 from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.kernel import Block
 from asmevo.program.registers import register_names, units_of
@@ -104,6 +106,7 @@ class _Node(Struct, frozen=True):
     effect: MemoryEffect
     pillar: bool
     mark: bool
+    plain_load: bool
 
 
 @cache
@@ -115,16 +118,20 @@ def _node(decoded: Decoded) -> _Node:
         effect=effect,
         pillar=bool(decoded.flags & _PILLAR_FLAGS) or decoded.mnemonic.startswith(_PILLAR_PREFIXES),
         mark=effect.kind is MemoryKind.CONTROL,
+        plain_load=is_plain_load(decoded),
     )
 
 
 class DependenceGraph:
-    """The dependences of one block: `predecessors[j]` are edges into j, `successors[i]` edges out of i."""
+    """The dependences of one block: `predecessors[j]` are edges into j, `successors[i]` edges out of i.
 
-    def __init__(self, instructions: Sequence[Instruction], marks: Marks) -> None:
+    `quiet` are ids of fences that plain loads may cross (`QuietPoints.crossed` of the kernel).
+    """
+
+    def __init__(self, instructions: Sequence[Instruction], marks: Marks, quiet: frozenset[int] = frozenset()) -> None:
         self.instructions = tuple(instructions)
         self.marks = marks
-        self.predecessors: tuple[tuple[Edge, ...], ...] = _Builder(self.instructions, marks).build()
+        self.predecessors: tuple[tuple[Edge, ...], ...] = _Builder(self.instructions, marks, quiet).build()
         self.bundles: tuple[range, ...] = tuple(_bundles(self.instructions))
 
     @classmethod
@@ -238,7 +245,7 @@ def _describe(first: Instruction, second: Instruction, kind: Dependence) -> str:
 class _Builder:
     """One pass over a block with tables of last writers and readers since."""
 
-    def __init__(self, instructions: Sequence[Instruction], marks: Marks) -> None:
+    def __init__(self, instructions: Sequence[Instruction], marks: Marks, quiet: frozenset[int]) -> None:
         self.nodes = [_node(instruction.decoded) for instruction in instructions]
         self.marks = marks
         renumbered = renumbered_places(instructions)
@@ -250,8 +257,10 @@ class _Builder:
         self.readers: dict[int, list[int]] = {}
         self.space_writer: dict[str, int] = {}
         self.space_readers: dict[str, list[int]] = {}
-        self.fence = -1
+        self.quiet = [instruction.id in quiet for instruction in instructions]
+        self.fence = self.loud_fence = -1
         self.since_fence: list[int] = []
+        self.plain_since_loud: list[int] = []
         self.pillar = -1
         self.last_mark = -1
 
@@ -292,15 +301,14 @@ class _Builder:
         return raw, war, waw
 
     def _memory(self, place: int, effect: MemoryEffect, memory: set[int], order: set[int]) -> None:
-        if self.fence >= 0:
-            order.add(self.fence)
+        plain = self.nodes[place].plain_load
+        fence = self.loud_fence if plain else self.fence
+        if fence >= 0:
+            order.add(fence)
         if effect.ordered:
-            order.update(self.since_fence)
-            self.fence, self.since_fence = place, []
-            self.space_writer.clear()
-            self.space_readers.clear()
+            self._fence(place, order)
             return
-        self.since_fence.append(place)
+        (self.plain_since_loud if plain else self.since_fence).append(place)
         for space in effect.touches:
             if space in self.space_writer:
                 memory.add(self.space_writer[space])
@@ -309,6 +317,16 @@ class _Builder:
             self.space_writer[space] = place
         for space in effect.reads:
             self.space_readers.setdefault(space, []).append(place)
+
+    def _fence(self, place: int, order: set[int]) -> None:
+        order.update(self.since_fence)
+        self.fence, self.since_fence = place, []
+        if self.quiet[place]:
+            return
+        order.update(self.plain_since_loud)
+        self.loud_fence, self.plain_since_loud = place, []
+        self.space_writer.clear()
+        self.space_readers.clear()
 
     def _pillars(self, place: int, order: set[int]) -> None:
         if self.pillars[place]:

@@ -43,6 +43,8 @@ from asmevo.program.instruction import Decoded
 
 LDS, GDS, GLOBAL, SCRATCH, SCALAR = "lds", "gds", "global", "scratch", "scalar"
 SPACES = (LDS, GDS, GLOBAL, SCRATCH, SCALAR)
+ON_CHIP = (LDS, GDS)
+"""The spaces that may be others behind a quiet fence (see `quiet_points`)."""
 
 Spaces = frozenset[str]
 _NO_SPACE: Spaces = frozenset()

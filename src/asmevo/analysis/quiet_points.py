@@ -22,6 +22,17 @@ order races with the load in the parent, too.) What an invalidation at the point
 this workgroup before (nothing was: before), or by others who told so by something that this workgroup took as a signal,
 a coherent access (before). Loads of this wave behind the point see the same memory with the load under way or not.
 
+A plain load may also be moved across a quiet instruction, from behind it to in front or the other way. What it reads
+could differ only if somebody wrote the place in the meantime. All that time this wave is in front of the next barrier
+(of split barriers: has not signalled the next one), so that waves of its workgroup have done nothing loud yet (before,
+behind); of others see above. The wait of a split barrier is no point, since no parent settles anything there, but it is
+crossed like one (`crossed`). Scalar loads see the same memory, and a wave's scratch is its own: a quiet instruction
+leaves all memory but LDS and GDS as it is (`prover.symbolic`, `prover.lifting`). A version that makes the same effects
+in the same order has the same quiet instructions: what is loud and what waves come by is part of that order.
+
+Code that is not seen may be loud: calls and jumps through registers are, and a function has no quiet instructions,
+as nothing is known of what comes before it.
+
 An instruction has one name for all its executions. So a load counts only if no execution of it is under way at any
 point that is not quiet (`QuietPoints.loads`).
 
@@ -41,10 +52,11 @@ from asmevo.analysis.events import is_cache_operation, writes_back
 from asmevo.analysis.forward import entry_states
 from asmevo.analysis.memory import GLOBAL, LDS, SCALAR, SCRATCH, MemoryKind, memory_effect
 from asmevo.analysis.uniformity import Uniformity
-from asmevo.program.instruction import Decoded
+from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.kernel import Kernel
 
 _JOINT, _SIGNAL, _WAIT = "s_barrier", "s_barrier_signal", "s_barrier_wait"
+_UNSEEN_JUMP = "s_setpc"
 _WORKGROUP = "-1"
 """The number of the barrier that all waves of a workgroup take part in (split barriers)."""
 
@@ -63,13 +75,22 @@ class QuietPoints(Struct, frozen=True, dict=True):
     @cached_property
     def points(self) -> frozenset[int]:
         """Ids of the quiet barriers and cache invalidations."""
-        if not self._waves_stay_together:
+        return frozenset(id_ for id_ in self.crossed if _is_point(self.kernel.by_id[id_].decoded))
+
+    @cached_property
+    def crossed(self) -> frozenset[int]:
+        """Ids of what plain loads may be moved across: the points, and the quiet waits of split barriers."""
+        if not self.kernel.is_entry or not self._waves_stay_together:
             return frozenset()
         return frozenset(
             instruction.id
             for block, place, instruction in self.kernel.positions()
-            if _is_point(instruction.decoded) and self._is_quiet(block.index, place)
+            if _may_be_quiet(instruction.decoded) and self._is_quiet(block.index, place)
         )
+
+    def lets_loads_cross(self, instruction: Instruction) -> bool:
+        """Whether an instruction of the kernel is one of `crossed`."""
+        return _may_be_quiet(instruction.decoded) and instruction.id in self.crossed
 
     @cached_property
     def _flow(self) -> ControlFlow:
@@ -143,11 +164,15 @@ def is_loud(decoded: Decoded) -> bool:
     """Whether others may see what an instruction does, or take it as a signal."""
     effect = memory_effect(decoded)
     if effect.kind in (MemoryKind.NONE, MemoryKind.CONTROL):
-        return False
+        return "call" in decoded.flags or decoded.mnemonic.startswith(_UNSEEN_JUMP)
     if effect.kind in (MemoryKind.LOAD, MemoryKind.STORE):
         return effect.ordered or not effect.writes <= {LDS}
-    ends = decoded.mnemonic == "s_endpgm"
-    return not (ends or _is_point(decoded) or _is_plain_barrier(decoded))
+    return not (decoded.mnemonic == "s_endpgm" or _may_be_quiet(decoded))
+
+
+def _may_be_quiet(decoded: Decoded) -> bool:
+    """Whether this is a barrier of the workgroup, a part of one, or the invalidation of a cache."""
+    return _is_point(decoded) or _is_plain_barrier(decoded)
 
 
 def _is_point(decoded: Decoded) -> bool:

@@ -55,7 +55,7 @@ class BlockRegion(Struct, frozen=True, dict=True):
     @cached_property
     def graph(self) -> DependenceGraph:
         """What must keep its order; places count in `body`."""
-        return DependenceGraph(self.body, Marks.IGNORED)
+        return DependenceGraph(self.body, Marks.IGNORED, self.placement.facts.quiet.crossed)
 
     @cached_property
     def units(self) -> tuple[range, ...]:

@@ -175,7 +175,7 @@ class _Pairing:
         kept = [place for place, each in enumerate(single) if not is_mark(each, self.kernel.target)]
         body = [single[place] for place in kept]
         self.block = RenamedBlock(index, body, [*(states[place] for place in kept), states[-1]], self.kernel)
-        self.graph = DependenceGraph(self.block.virtual, Marks.IGNORED)
+        self.graph = DependenceGraph(self.block.virtual, Marks.IGNORED, facts.quiet.crossed)
         found = (half_of(place, each.decoded, rules) for place, each in enumerate(body))
         self.halves: list[Half] = [half for half in found if half is not None]
         self._standing = standing_rules(self.block)

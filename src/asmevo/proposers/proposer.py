@@ -56,10 +56,15 @@ class Facts(Struct, dict=True):
         return WaitAnalysis(self.kernel)
 
     @cached_property
+    def quiet(self) -> QuietPoints:
+        """Where nobody can tell whether a load is under way."""
+        return QuietPoints(self.kernel)
+
+    @cached_property
     def may_be_under_way(self) -> dict[int, frozenset[int]]:
         """For each instruction at which memory order matters, the accesses (ids) that need not be done there."""
         before = self.waits.order_points()
-        quiet = QuietPoints(self.kernel)
+        quiet = self.quiet
         unseen = quiet.loads(before) if quiet.points else frozenset()
         return {point: ids | unseen if point in quiet.points else ids for point, ids in before.items()}
 

@@ -48,9 +48,15 @@ class _Point(Struct):
 
 
 class Correspondence:
-    """One comparison of two kernels with the same blocks; `entries` are blocks where launches enter."""
+    """One comparison of two kernels with the same blocks.
 
-    def __init__(self, before: Kernel, after: Kernel, entries: tuple[int, ...]) -> None:
+    `entries` are blocks where launches enter, `quiet` ids of fences as for `run_block`.
+    """
+
+    def __init__(
+        self, before: Kernel, after: Kernel, entries: tuple[int, ...], quiet: frozenset[int] = frozenset()
+    ) -> None:
+        self.quiet = quiet
         self.kernels = (before, after)
         self.flow = ControlFlow(before)
         self.liveness = (Liveness(before), Liveness(after))
@@ -94,7 +100,8 @@ class Correspondence:
             for (where, unit), name in point.classes.items():
                 if where == side:
                     start[unit] = symbols.setdefault(name, self.values.number(("class", name), 0))
-            outcome = run_block(kernel.blocks[block].instructions, self.values, start, self.full[side].places(block))
+            instructions, full = kernel.blocks[block].instructions, self.full[side].places(block)
+            outcome = run_block(instructions, self.values, start, full, self.quiet)
             if outcome.unknown is not None or outcome.epoch is not None:
                 return False
             point.outcomes.append(outcome)

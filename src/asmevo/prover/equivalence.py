@@ -25,6 +25,7 @@ from msgspec import Struct
 
 from asmevo.analysis.full_exec import FullExec
 from asmevo.analysis.liveness import Liveness
+from asmevo.analysis.quiet_points import QuietPoints
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Block, Kernel
 from asmevo.program.reading import PC_READS
@@ -64,6 +65,7 @@ class Prover:
         self.parent = parent
         self._liveness = Liveness(parent)
         self._full = FullExec(parent)
+        self._quiet = QuietPoints(parent)
         self._runs: dict[int, tuple[Values, Outcome]] = {}
         linked = {i.reference.getpc for i in parent.instructions if i.reference is not None}
         self._loose_getpcs = tuple(i for i in parent.instructions if i.mnemonic in PC_READS and i.id not in linked)
@@ -91,7 +93,7 @@ class Prover:
     def _renamed(self, candidate: Kernel, changed: list[int]) -> Proof | None:
         """The proof for values that changed their registers across blocks; None where there is none."""
         entries = (0, *(block for _, block in self._entries if block is not None))
-        if not Correspondence(self.parent, candidate, entries).proves():
+        if not Correspondence(self.parent, candidate, entries, self._quiet.crossed).proves():
             return None
         return Proof(Answer.EQUIVALENT, f"{_sentence(changed)}, under other names", tuple(changed))
 
@@ -121,7 +123,7 @@ class Prover:
     def _compare(self, index: int, new: Block, full: int) -> Proof | None:
         old = self.parent.blocks[index]
         values, before = self._run(index)
-        after = run_block(new.instructions, values, full=full)
+        after = run_block(new.instructions, values, full=full, quiet=self._quiet.crossed)
         for outcome in (before, after):
             if outcome.unknown is not None:
                 words = f"`{outcome.unknown}` (#{outcome.unknown.id}) has no known meaning"
@@ -139,7 +141,10 @@ class Prover:
         if run is None or len(run[0]) > _VALUES_KEPT:
             values = Values()
             instructions = self.parent.blocks[index].instructions
-            run = self._runs[index] = (values, run_block(instructions, values, full=self._full.places(index)))
+            run = self._runs[index] = (
+                values,
+                run_block(instructions, values, full=self._full.places(index), quiet=self._quiet.crossed),
+            )
         return run
 
     def _live_at_exit(self, block: Block) -> int:

@@ -13,7 +13,9 @@ that one wide load and several narrow ones give the same term; stores to certain
 store, an atomic, a barrier or a message makes new contents from the old ones and everything it looks at; `effects`
 lists them, plain stores in pieces and in an order of their own (`stores`). Contents of LDS, scratch
 and global memory are separate. `loads` lists the pieces of memory read, since reading an address that is not
-mapped ends a kernel. Which accesses are ordered among all spaces is `analysis.memory`'s to say.
+mapped ends a kernel. Which accesses are ordered among all spaces is `analysis.memory`'s to say. A quiet fence
+(`analysis.quiet_points`, of the kernel that is run) leaves all memory but LDS and GDS as it is; a loud one of the other
+version is no equal effect.
 
 Instructions without a meaning that are known by their operands become `opaque` operations over whole registers;
 what renumbers registers at run time is refused.
@@ -25,6 +27,7 @@ from collections.abc import Hashable
 
 from asmevo.analysis.events import effect_of
 from asmevo.analysis.memory import GLOBAL, LDS, SCALAR, SCRATCH, SPACES, MemoryKind, memory_effect
+from asmevo.analysis.quiet_points import QuietPoints
 from asmevo.program.instruction import Instruction, Operand
 from asmevo.program.kernel import Kernel
 from asmevo.program.reading import PC_READS
@@ -81,6 +84,7 @@ class Lifter:
         self.target = kernel.target
         self.policy = policy
         self.places = _counter_names(kernel)
+        self.quiet = QuietPoints(kernel)
 
     def run(self, instruction: Instruction, state: State) -> Meaning:
         """Does one instruction to the state and gives its meaning. Raises NotLiftedError."""
@@ -400,7 +404,8 @@ class _Run:
     def _effect(
         self, name: Hashable, parts: list[Term], ordered: bool, writes: frozenset[str], where: int = -1
     ) -> Term:
-        return note_effect(self.build, self.state, self.instruction, name, parts, ordered, writes, where)
+        quiet = self.lifter.quiet.lets_loads_cross(self.instruction)
+        return note_effect(self.build, self.state, self.instruction, name, parts, ordered, writes, where, quiet)
 
     # --- results --------------------------------------------------------------------------------------------
 
@@ -482,7 +487,8 @@ class _Opaque:
             state.loads.append(LoadPiece("any", 0, piece, enabled, self.instruction, state.turn))
         if effect.ordered or step.writes_spaces:
             writes = frozenset(step.writes_spaces)
-            parts = [note_effect(build, state, self.instruction, name, parts, effect.ordered, writes)]
+            quiet = self.lifter.quiet.lets_loads_cross(self.instruction)
+            parts = [note_effect(build, state, self.instruction, name, parts, effect.ordered, writes, -1, quiet)]
         elif effect.kind is MemoryKind.CONTROL:
             state.controls.append(build.terms.make("memory", 0, parts, name))
         for place, unit in enumerate(step.outputs):

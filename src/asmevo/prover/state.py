@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable
 from msgspec import Struct, field
 
 from asmevo.analysis.events import Effect as Counted
-from asmevo.analysis.memory import SPACES
+from asmevo.analysis.memory import ON_CHIP, SPACES
 from asmevo.program.instruction import Instruction, Operand
 from asmevo.program.registers import RegisterFile
 from asmevo.prover.normalise import Builder
@@ -146,8 +146,11 @@ def note_effect(
     ordered: bool,
     writes: frozenset[str],
     where: int = -1,
+    quiet: bool = False,
 ) -> Term:
     """A new state of the spaces that an effect may change, which no store may cross.
+
+    A `quiet` fence (`analysis.quiet_points`) looks at all spaces and changes those on the chip only.
 
     `where` is the place in `parts` of the lanes' condition, if all other parts count only where it holds; the
     term's data names its place among all arguments.
@@ -155,8 +158,9 @@ def note_effect(
     spaces = SPACES if ordered else tuple(sorted(writes))
     contents = [state.memory[space] for space in spaces]
     place = len(contents) + where if where >= 0 else -1
-    term = build.terms.make("memory", 0, [*contents, *parts], ("effect", name, place, spaces), False)
-    for space in spaces:
+    changed = ON_CHIP if quiet else spaces
+    term = build.terms.make("memory", 0, [*contents, *parts], ("effect", name, place, changed), False)
+    for space in changed:
         state.memory[space] = contents_after(build, term, space)
     state.turn += 1
     state.effects.append(Effect(term, instruction, state.turn))

@@ -18,7 +18,11 @@ What ignores EXEC (matrix instructions) writes all lanes, and so does what stand
 
 Memory is one value a space. A store, atomic, barrier or message makes a new state from the old one, the
 encoding and its inputs, so two runs have the same final state only if they made the same effects in the
-same order. An `ordered` effect reads and renews the state of all spaces: nothing moves across it.
+same order. An `ordered` effect reads and renews the state of all spaces: nothing moves across it. A quiet fence
+(`analysis.quiet_points`: a barrier in a loop without global stores) reads all and renews LDS and GDS only: loads from
+other memory see the same on both sides of it, while no store crosses it, as it looks at what all spaces hold. Which
+fences are quiet is what is known of the parent: a fence of the candidate that takes its place is the same effect behind
+the same effects, so that what was shown of the parent's holds of it.
 
 A plain copy makes no value: the register it writes holds what it reads.
 
@@ -46,7 +50,7 @@ from msgspec import Struct, field
 
 from asmevo.analysis.dependence import renumbered_places
 from asmevo.analysis.liveness import ExecChange, exec_change, ignores_exec, reads_across_lanes
-from asmevo.analysis.memory import SPACES, MemoryEffect, MemoryKind, memory_effect
+from asmevo.analysis.memory import ON_CHIP, SPACES, MemoryEffect, MemoryKind, memory_effect
 from asmevo.program.copying import copies, is_copy
 from asmevo.program.decode import shape_of
 from asmevo.program.dual_halves import DualHalf, dual_name, halves_of, stem
@@ -235,12 +239,17 @@ class Outcome(Struct):
 
 
 def run_block(
-    instructions: Sequence[Instruction], values: Values, start: Mapping[int, int] | None = None, full: int = 0
+    instructions: Sequence[Instruction],
+    values: Values,
+    start: Mapping[int, int] | None = None,
+    full: int = 0,
+    quiet: frozenset[int] = frozenset(),
 ) -> Outcome:
     """Runs a block on the initial symbols. Stops at an instruction without a meaning and names it.
 
     `start` are values that units have then; all others have their own number. `full` are the places in front of which
-    EXEC has all lanes, as bits (`analysis.full_exec`, of the very version that is run).
+    EXEC has all lanes, as bits (`analysis.full_exec`, of the very version that is run). `quiet` are ids of fences
+    (`analysis.quiet_points`, of the parent).
     """
     outcome = Outcome(registers=dict(start or {}))
     renumbered = renumbered_places(instructions)
@@ -256,7 +265,7 @@ def run_block(
         if "vopd" in instruction.decoded.info.flags:
             _run_halves(_half_steps(instruction.decoded), values, outcome, full >> place & 1)
         else:
-            _run_step(instruction, step, values, outcome, full >> place & 1)
+            _run_step(instruction, step, values, outcome, full >> place & 1, quiet)
     return outcome
 
 
@@ -277,7 +286,9 @@ def _begin_epoch(instruction: Instruction, values: Values, outcome: Outcome) -> 
     outcome.enabled.clear()
 
 
-def _run_step(instruction: Instruction, step: Step, values: Values, outcome: Outcome, full: int) -> None:
+def _run_step(
+    instruction: Instruction, step: Step, values: Values, outcome: Outcome, full: int, quiet: frozenset[int]
+) -> None:
     memory, number = outcome.memory, values.number
     mask = (outcome.register(_EXEC_LO), outcome.register(_EXEC_HI))
     shape = _shape(instruction, step)
@@ -294,7 +305,8 @@ def _run_step(instruction: Instruction, step: Step, values: Values, outcome: Out
     if step.narrows:
         values.narrow((outcome.register(_EXEC_LO), outcome.register(_EXEC_HI)), mask)
     if step.effect.ordered or step.writes_spaces:
-        written = SPACES if step.effect.ordered else step.writes_spaces
+        everywhere = ON_CHIP if instruction.id in quiet else SPACES
+        written = everywhere if step.effect.ordered else step.writes_spaces
         memory.update([(space, number((space, first), 0)) for space in written])
         outcome.effects.append((first, instruction))
     elif step.effect.kind is MemoryKind.CONTROL:
