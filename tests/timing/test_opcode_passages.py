@@ -89,35 +89,6 @@ def test_hardware_registers_wait_for_the_scalar_unit(kernel_of: Build, gpu: str)
     assert gaps(kernel_of, gpu, chain + text)[-4:] == [2, 17, 9, 1]
 
 
-def test_lds_instructions_that_were_stopped_go_on_a_cycle_later(kernel_of: Build) -> None:
-    code, wanted = _passage("""
-        1 v_mov_b32_e32 v0, 0
-        1 v_mov_b32_e32 v1, 0
-        15 ds_add_f32 v0, v48
-        1 ds_add_rtn_f32 v32, v0, v48
-        1 ds_add_rtn_u32 v32, v0, v48
-        1 ds_add_rtn_u64 v[32:33], v0, v[48:49]
-        1 ds_add_u32 v0, v48
-        1 ds_add_u64 v0, v[48:49]
-        1 ds_and_b32 v0, v48
-        1 ds_and_b64 v0, v[48:49]
-        1 ds_and_rtn_b32 v32, v0, v48
-        1 ds_and_rtn_b64 v[32:33], v0, v[48:49]
-        1 ds_append v32
-        1 ds_bpermute_b32 v32, v0, v48
-        3 ds_bpermute_fi_b32 v32, v0, v48
-        1 ds_cmpstore_b32 v0, v48, v64
-        4 ds_cmpstore_b64 v0, v[48:49], v[64:65]
-        1 ds_cond_sub_rtn_u32 v32, v0, v48
-        4 ds_cond_sub_u32 v0, v48
-        1 ds_condxchg32_rtn_b64 v[32:33], v0, v[48:49]
-        4 ds_consume v32
-        1 ds_dec_rtn_u32 v32, v0, v48
-        1 ds_dec_rtn_u64 v[32:33], v0, v[48:49]
-    """)
-    assert gaps(kernel_of, "gfx1201", code) == wanted
-
-
 @pytest.mark.parametrize(("gpu", "suffix"), [("gfx1100", ""), ("gfx1201", "_e64")])
 def test_what_reads_a_result_behind_double_precision(kernel_of: Build, gpu: str, suffix: str) -> None:
     """Nobody waits at issue: 32 cycles for each double-precision instruction, one for the others."""

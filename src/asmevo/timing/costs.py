@@ -78,9 +78,10 @@ class Profile(Struct, frozen=True, eq=False):
     """Timing of one encoding. Cycles; register units in `reads` and `writes` (see program.registers).
 
     It issues on `issue_port` (`port` if None), which it holds for `hold` cycles, and needs `shared_port` too, for
-    `shared_hold`. `counted`: cycles from execution until a vector instruction's result in SGPRs, VCC or EXEC is
-    counted, 0 if it has none. `places`: entries of the queue that must be free one after the other before the ports
-    are.
+    `shared_hold`. `first_sent`: VGPRs of an LDS instruction up to its first data operand, 0 of others; `work`: cycles
+    that the LDS unit then does nothing else. `counted`: cycles from execution until a vector instruction's result in
+    SGPRs, VCC or EXEC is counted, 0 if it has none. `places`: entries of the queue that must be free one after the
+    other before the ports are.
     """
 
     decoded: Decoded
@@ -122,5 +123,7 @@ class Profile(Struct, frozen=True, eq=False):
     reads_vector: bool = False
     moves_nothing: bool = False
     in_memory: bool = False
+    first_sent: int = 0
+    work: int = 0
     waits_for_memory_read: bool = False
     beside: int = -1

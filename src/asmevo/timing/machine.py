@@ -41,6 +41,7 @@ from asmevo.timing.operands import (
     reading_fact,
     scalar_operands,
     sent_dwords,
+    sent_first,
     source_positions,
     vector_dwords,
     writes_scalar,
@@ -51,6 +52,7 @@ from asmevo.timing.register_file import register_file_facts
 SCENARIOS = ("cold", "l2", "lds-only")
 
 _B128_DWORDS = 4
+_FLOAT_ADDS = ("ds_add_f32", "ds_add_rtn_f32")
 _LANE_READS = ("v_readlane", "v_readfirstlane")
 _MEMORY_PORTS = frozenset({Port.SMEM, Port.VMEM, Port.LDS})
 
@@ -160,9 +162,16 @@ class Machine:
             reads_vector=bool(profile.decoded.reads & VECTOR_MASK),
             moves_nothing=profile.port is Port.VMEM and moves_nothing(profile.decoded),
             in_memory=profile.port in _MEMORY_PORTS,
+            first_sent=max(self.interval, sent_first(profile.decoded)) if profile.port is Port.LDS else 0,
+            work=self._work(profile.decoded) if profile.port is Port.LDS else 0,
             waits_for_memory_read=profile.decoded.mnemonic == "s_nop",
             beside=beside_first(profile.decoded) if self._pairs_first else -1,
         )
+
+    def _work(self, decoded: Decoded) -> int:
+        """Cycles for which the LDS unit does nothing else."""
+        longer = self.cost("lds_float_add", "") if decoded.mnemonic.startswith(_FLOAT_ADDS) else None
+        return longer.cycles if longer is not None else 0
 
     def _until_counted(self, profile: Profile) -> int:
         """Cycles from execution until a vector instruction's scalar or EXEC result is counted, 0 if not known."""

@@ -39,6 +39,16 @@ def sent_dwords(decoded: Decoded) -> int:
     return vector_dwords(sent)
 
 
+def sent_first(decoded: Decoded) -> int:
+    """VGPRs of address and first data operand, which an LDS instruction hands over before its second."""
+    found = [
+        operand.registers.mask & VECTOR_MASK
+        for operand in decoded.operands
+        if operand.registers is not None and operand.read and not operand.written
+    ]
+    return sum(vector_dwords(mask) for mask in [mask for mask in found if mask][:2])
+
+
 def gathered_reads(decoded: Decoded) -> int:
     """Register units whose values an instruction needs.
 

@@ -23,6 +23,7 @@ from asmevo.timing.barriers import Barriers
 from asmevo.timing.clock import LONG_AGO
 from asmevo.timing.costs import Cause, Queue, Stream
 from asmevo.timing.instruction_class import Port
+from asmevo.timing.lds_data import LdsData, lds_facts
 from asmevo.timing.machine import Machine
 from asmevo.timing.operand_pipe import OperandPipe
 from asmevo.timing.passes import Pass, StallKey, StretchLog, steady_period
@@ -38,6 +39,7 @@ _PORTS = len(Port)
 _VALU = int(Port.VALU)
 _TRANS = int(Port.TRANS)
 _VMEM = int(Port.VMEM)
+_SENDING = (_VMEM, int(Port.LDS))
 
 Observe = Callable[[Wave, Step, int, Bound, Bound | None], None]
 """Hears of each issue before the wave's state changes: wave, step, cycle, the wave's own bound, the shared one."""
@@ -67,7 +69,9 @@ class Simulator:
         path = path_facts(machine.target)
         self._path = SharedPath(path, neighbour) if path is not None and neighbour is not None else None
         self._shares = waves > 1 and self._path is None
-        self._memory_end = LONG_AGO
+        lds = lds_facts(machine.target)
+        self._lds = LdsData(lds) if lds is not None and machine.two_clocks else None
+        self._sent = [LONG_AGO] * _PORTS
         slots = sum(len(steps) for steps, _, _ in stretches)
         counters = len(machine.counters)
         self.logs = [
@@ -374,7 +378,8 @@ class Simulator:
     def _enqueue(self, wave: Wave, step: Step, queue: Queue, time: int) -> int:
         """When a step that issues at `time` executes; takes its engine and its place in the queue.
 
-        A vector memory instruction leaves its place when the one before it is done, whatever the neighbour does then.
+        A memory instruction leaves its place when the one before it has handed over address and data, whatever the
+        neighbour does then.
         """
         engine, entries, started = step.engine, self._queues[step.stream], wave.started
         results, whom = self._scalar_results, step.slot
@@ -414,7 +419,10 @@ class Simulator:
                     enters = max(enters, start - queue.pipe)
         if step.port == _VMEM and self._path is not None:
             start = self._path.enter(time, start, step.occupancy)
-        self._engine_free[engine] = start + step.occupancy + (step.neighbour if self._shares else 0)
+        sent = start + step.occupancy
+        if step.first_sent and self._lds is not None:
+            start, sent = self._lds.enter(start, step.occupancy, step.first_sent, step.work)
+        self._engine_free[engine] = sent + (step.neighbour if self._shares else 0)
         self._engine_owner[engine] = step.owner
         if step.after_vector:
             self._matrix_end = self._engine_free[engine]
@@ -422,8 +430,8 @@ class Simulator:
         if step.counted and results is not None:
             results.add(start + step.counted)
         pipe = self._pipes[step.stream]
-        if step.port == _VMEM:
-            left, self._memory_end = max(time + step.to_execute, self._memory_end), start + step.occupancy
+        if step.port in _SENDING:
+            left, self._sent[step.port] = max(time + step.to_execute, self._sent[step.port]), sent
         elif pipe is None:
             left = start
         elif step.reads:

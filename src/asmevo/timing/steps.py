@@ -46,6 +46,7 @@ class Step(Struct, gc=False):
     `to_gather`: cycles from issue until it may read its vector sources (see register_file).
     `special`: it does more at issue than to take ports.
     `owner`: slot and cause for those that find its unit busy.
+    `first_sent`, `work`: see Profile.
     `neighbour`: cycles that its unit then serves the neighbour SIMD, if waves run there.
     `accumulates`: it overwrites a source, which it reads in the operand pipe; other sources are read in front of it.
     `holds`: what it waits for behind the operand pipe.
@@ -81,6 +82,8 @@ class Step(Struct, gc=False):
     counted: int
     after_trans: int
     after_vector: int
+    first_sent: int
+    work: int
     neighbour: int
     to_gather: int
     longer: int
@@ -242,6 +245,8 @@ class Rules:
             sooner=profile.to_execute - queue.to_execute if queue is not None and profile.port is SALU else 0,
             special=bool(profile.places > 1 or profile.returns or profile.waits or profile.barrier),
             owner=(-1, profile.occupancy.cause),
+            first_sent=profile.first_sent,
+            work=profile.work,
             neighbour=self._neighbour * profile.occupancy.cycles if profile.kind == "vmem_store" else 0,
             counted=profile.counted if profile.vector and profile.writes_scalar else 0,
             after_trans=self._after_trans if profile.port is MATRIX else 0,
