@@ -234,6 +234,20 @@ def test_what_follows_a_written_lane_executes_four_later(kernel_of: Build) -> No
     assert [later - time for time, later in pairwise(wave.started[1:4])] == [4, 1]
 
 
+def test_the_first_double_precision_instruction_of_a_wave_executes_a_cycle_later(kernel_of: Build) -> None:
+    """gfx1100, gfx1200 and gfx1201 discover_ops: v_add_f64 stamped 31 behind the v_add_f32 before it, others 30."""
+    doubles = "v_add_f64 v[0:1], v[2:3], v[4:5]\nv_add_f64 v[6:7], v[2:3], v[4:5]"
+    wave = lone_wave(kernel_of, f"v_mov_b32 v9, v8\ns_nop 15\nv_add_f32 v9, v8, v8\n{doubles}")
+    assert [later - time for time, later in pairwise(wave.started[2:5])] == [2, 32]
+
+
+def test_nothing_waits_for_registers_that_are_counted_from_m0(kernel_of: Build) -> None:
+    """gfx1100 discover_ops: v_trig_preop_f64 of a register that v_swaprel names executes right behind it."""
+    code = "v_mov_b32 v9, v8\n{} v1, v2\nv_add_f32 v3, v1, v2"
+    relative, plain = (lone_wave(kernel_of, code.format(name)).started for name in ("v_swaprel_b32", "v_swap_b32"))
+    assert (relative[2] - relative[1], plain[2] - plain[1]) == (2, 6)
+
+
 def test_ends_of_waves_are_three_cycles_apart(kernel_of: Build) -> None:
     """gfx1100 custom_wave_sync: s_nop of two waves in one cycle, their ends 2 and 5 later, in 16 of 23 such pairs."""
     kernel, ends = kernel_of("gfx1100", "s_nop 0\ns_endpgm"), []

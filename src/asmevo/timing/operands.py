@@ -12,6 +12,7 @@ _WRITES_IN_PART = (
     *("v_permlane16_b32", "v_permlanex16_b32", "v_permlane16_var_b32", "v_permlanex16_var_b32"),
 )
 """Their result is a half of the destination or some of its lanes, the rest is kept."""
+_COUNTED_FROM_M0 = ("v_movreld", "v_movrelsd", "v_swaprel")
 _WIDTHS = {"dwordx2": 2, "b64": 2, "x2": 2, "dwordx3": 3, "b96": 3, "dwordx4": 4, "b128": 4}
 
 
@@ -64,6 +65,14 @@ def gathered_reads(decoded: Decoded) -> int:
             else:
                 other |= operand.registers.mask
     return decoded.reads & ~(kept & ~other)
+
+
+def known_writes(decoded: Decoded) -> int:
+    """Register units that an instruction writes; VGPRs that are counted from M0 are not known.
+
+    What reads the registers that v_swaprel names does not wait for it (gfx1100 and gfx1201 discover_ops).
+    """
+    return decoded.writes & ~VECTOR_MASK if decoded.mnemonic.startswith(_COUNTED_FROM_M0) else decoded.writes
 
 
 def reading_fact(decoded: Decoded, port: Port, scalars: int) -> str:

@@ -26,7 +26,7 @@ from asmevo.timing.instruction_class import SALU
 from asmevo.timing.machine import Machine
 from asmevo.timing.orders import Drains, Link, Order
 from asmevo.timing.steps import SALU_HISTORY, TRANS_HISTORY, VALU_HISTORY, Place, Recent, Step, rules_of
-from asmevo.timing.successions import Successions
+from asmevo.timing.successions import DOUBLE, Successions
 from asmevo.timing.tracker import Tracker
 
 
@@ -74,7 +74,7 @@ class Linker(Tracker):
         self._successions = Successions(machine)
         self._order = Order(machine)
         self._history: dict[int, list[Link]] = {VALU_HISTORY: [], TRANS_HISTORY: [], SALU_HISTORY: []}
-        self._read_vector = False
+        self._read_vector = self._double = False
         self._delay_after_wait = machine.cost("delay_alu_after_wait", "delay_alu")
 
     def stretch(self, instructions: Sequence[Instruction], taken: Sequence[bool], repeats: bool) -> list[Step]:
@@ -199,6 +199,7 @@ class Linker(Tracker):
             place.issued[order.scalar_writer] = None
         if not self._read_vector and profile.vector and profile.reads_vector:
             place.first_vector = True
+        place.first_double = not self._double and profile.kind in DOUBLE
 
     def _remember(self, place: Place) -> None:
         """Keeps what the places behind will ask for."""
@@ -215,6 +216,7 @@ class Linker(Tracker):
             self._history[which].append((slot, cycles, cause))
         if profile.reads_vector and profile.vector:
             self._read_vector = True
+            self._double = self._double or profile.kind in DOUBLE
         self._order.pass_by(slot, profile)
         if profile.vector or profile.port is SALU:
             self._drains.pass_by(slot, profile)

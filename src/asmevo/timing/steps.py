@@ -132,6 +132,7 @@ class Place(Struct, gc=False):
     behind: dict[Link, None] = field(default_factory=dict)
     holds: dict[Link, None] = field(default_factory=dict)
     first_vector: bool = False
+    first_double: bool = False
     fetched: bool = False
     before_silent: bool = False
     before_split: bool = False
@@ -170,6 +171,7 @@ class Rules:
         to_execute, pipe = cost("matrix_issue_to_execute", ""), cost("matrix_operand_pipe", "")
         self._matrix_to_pipe = to_execute.cycles - pipe.cycles if to_execute is not None and pipe is not None else 0
         self._first_vector = cost("first_valu_of_wave", "first valu")
+        self._first_double = cost("first_f64_of_wave", "first valu")
         after_trans = cost("matrix_after_trans", "") if machine.two_clocks else None
         self._after_trans = after_trans.cycles if after_trans is not None else 0
         self._trans_to_matrix = cost("trans_to_matrix", "dependency trans")
@@ -283,8 +285,8 @@ class Rules:
             close = any(not any(each.profile.silent for each in places[slot : place.slot]) for slot in near)
             forwarded = close and not waits_for_results(profile)
             return profile.queue.to_execute if forwarded else profile.to_execute
-        extra = self._first_vector if place.first_vector else None
-        return profile.to_execute + (extra.cycles if extra is not None else 0)
+        firsts = (place.first_vector, self._first_vector), (place.first_double, self._first_double)
+        return profile.to_execute + sum(cost.cycles for is_first, cost in firsts if is_first and cost is not None)
 
     def _way(self, profile: Profile) -> _Way:
         machine, queue, busy = self._machine, profile.queue, profile.occupancy.cycles
