@@ -13,10 +13,12 @@ in one wave's eyes. What remains is when other waves see what.
 * **A store that fell apart.** One access may be seen by others as one; its pieces may not come from several accesses of
   the version after. A widened one is seen in no state that the version before does not pass through.
 * **Hints** of a widened store (streaming, last use) are those of all its parts.
-* **Loads.** What the version after reads, the one before reads, too, and behind all the stores that it comes behind
-  now. A load may pass a store on its way forward in time, to other bytes and not the other way round: a store may be
-  the one that lets another wave go on, and what was read before it was read in time. LDS out of range reads as 0, so
-  loads from LDS may be added.
+* **Loads.** What the version after reads, the one before reads, too, and behind all effects on the memory that it reads
+  that it comes behind now. A load may pass a store on its way forward in time, to other bytes and not the other way
+  round: a store may be the one that lets another wave go on, and what was read before it was read in time. Effects that
+  leave that memory as it is (on another address space, quiet fences: see `lifting`) do not count, so stores to LDS and
+  to scratch are no signals for global memory; fences and coherent accesses that may be signals change all spaces. LDS
+  out of range reads as 0, so loads from LDS may be added.
 * **Alignment.** An access to LDS of 8 bytes wants an address that is a multiple of 8, one of 12 or 16 bytes a multiple
   of 16, where the unaligned mode is off or broken (gfx101x in WGP mode). The version after may make one only where
   the address certainly is one, or where the version before makes one as wide there.
@@ -24,17 +26,21 @@ in one wave's eyes. What remains is when other waves see what.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
+from operator import itemgetter
 
 from msgspec import Struct, field
 
-from asmevo.analysis.memory import LDS, SCRATCH
+from asmevo.analysis.memory import GLOBAL, LDS, SCRATCH, SPACES
 from asmevo.program.instruction import Instruction
 from asmevo.prover.solver import Equality
 from asmevo.prover.state import Effect, LoadPiece, State
 from asmevo.prover.version import UndecidedError
 
+_OF_ITS_OWN = frozenset({GLOBAL, SCRATCH})
+"""What a piece's space says is all that it reads; others may lie anywhere."""
 _PLACING = frozenset({"offset", "offset0", "offset1"})
 
 
@@ -48,8 +54,9 @@ class MemoryComparison(Struct):
     equality: Equality
     before: State
     after: State
-    latest: dict[int, int] = field(default_factory=dict)
-    """By turn of the version after: the last turn of the version before among all effects up to there."""
+    latest: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    """By space, in the order of the version after: an effect's turn there, and the last turn of the version before
+    among all effects on the space up to it."""
 
     def compare(self) -> None:
         """Raises UndecidedError, with the instructions, where they could not be shown to do the same."""
@@ -83,9 +90,10 @@ class MemoryComparison(Struct):
 
     def _compare_order(self, pairs: Sequence[tuple[Effect, Effect]]) -> None:
         """When other waves see the effects."""
-        last = 0
         for mine, theirs in sorted(pairs, key=lambda pair: pair[1].turn):
-            last = self.latest[theirs.turn] = max(last, mine.turn)
+            for space in theirs.spaces:
+                known = self.latest.setdefault(space, [])
+                known.append((theirs.turn, max(mine.turn, known[-1][1] if known else 0)))
         self._one_access_each(pairs)
         by_space: dict[str, list[tuple[Effect, Effect]]] = defaultdict(list)
         for pair in pairs:
@@ -123,7 +131,7 @@ class MemoryComparison(Struct):
             key = (piece.space, piece.size, piece.address.id, piece.condition.id)
             exact[key] = max(piece.turn, exact.get(key, 0))
         for piece in self.after.loads:
-            needed = self._needed(piece.turn)
+            needed = self._needed(piece)
             key = (piece.space, piece.size, piece.address.id, piece.condition.id)
             if exact.get(key, -1) >= needed or piece.space == LDS:
                 continue
@@ -134,11 +142,10 @@ class MemoryComparison(Struct):
                 words = f"`{where}` (#{where.id}) reads memory that the version before does not read there"
                 raise UndecidedError(words, where)
 
-    def _needed(self, turn: int) -> int:
-        """The turn of the version before behind which all effects lie that have this turn or an earlier one now."""
-        while turn and turn not in self.latest:
-            turn -= 1
-        return self.latest.get(turn, 0)
+    def _needed(self, piece: LoadPiece) -> int:
+        """The turn of the version before behind which all effects lie that the load comes behind now."""
+        spaces = (piece.space,) if piece.space in _OF_ITS_OWN else SPACES
+        return max(_last_up_to(self.latest.get(space, []), piece.turn) for space in spaces)
 
     def _covers(self, mine: LoadPiece, theirs: LoadPiece, needed: int) -> bool:
         if mine.turn < needed:
@@ -164,6 +171,12 @@ class MemoryComparison(Struct):
                 where = theirs.instruction
                 words = f"the address of `{where}` (#{where.id}) is not certainly a multiple of {theirs.alignment}"
                 raise MisalignedError(words, where)
+
+
+def _last_up_to(known: list[tuple[int, int]], turn: int) -> int:
+    """The last turn of the version before among the effects up to a turn of the version after."""
+    place = bisect_right(known, turn, key=itemgetter(0))
+    return known[place - 1][1] if place else 0
 
 
 def _compare_order_in(pairs: Sequence[tuple[Effect, Effect]]) -> None:
