@@ -147,3 +147,21 @@ def test_message_names_both_the_distance_and_the_mend() -> None:
     for part in ("v_rcp_f32_e32 v1, v0", "v_mul_f32_e32 v2, v1, v3", "through v1", "found 0", "s_nop 0"):
         assert part in finding.message
     assert (finding.subject, finding.path, finding.instructions) == ("v1", (0,), (1, 0))
+
+
+def test_of_several_producers_the_same_one_is_named_every_time() -> None:
+    """Two ways lead to the overwritten EXEC; which object lies where in memory must not choose between them."""
+    text = """
+    s_cbranch_scc1 other
+    ds_write_b32 v0, v1
+    s_branch meet
+    other:
+    ds_write_b32 v2, v3
+    meet:
+    s_or_b32 exec_lo, exec_lo, s0
+    s_endpgm
+    """
+    kernels = [written.__wrapped__(text, "gfx1010") for _ in range(40)]
+    found = [[finding.to_dict() for finding in check_hazards(kernel)] for kernel in kernels]
+    assert found[0]
+    assert found == [found[0]] * len(kernels)

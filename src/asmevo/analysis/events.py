@@ -38,7 +38,6 @@ from enum import IntFlag
 from functools import cache, lru_cache
 
 from msgspec import Struct
-from msgspec.structs import force_setattr
 
 from asmevo.program.instruction import Decoded, Modifier
 from asmevo.program.registers import UNIT_COUNT
@@ -172,10 +171,6 @@ class Effect(Struct, frozen=True, eq=False):
     is_known: bool = True
     is_plain: bool = False
 
-    def __post_init__(self) -> None:
-        special = self.issues or self.limits or self.forbids or self.orders or self.is_wait
-        force_setattr(self, "is_plain", self.is_known and not special)
-
 
 _EFFECTS: dict[Decoded, tuple[Target, Effect]] = {}
 _Form = tuple[str, frozenset[str], tuple[Modifier, ...], str]
@@ -206,7 +201,7 @@ def counter_events(decoded: Decoded, target: Target) -> tuple[tuple[str, str], .
 def _effect(decoded: Decoded, target: Target) -> Effect:
     form = (decoded.mnemonic, decoded.flags, decoded.modifiers, target.name)
     if form in _PLAIN_FORMS:
-        return Effect(decoded.reads | decoded.writes, decoded.writes)
+        return Effect(decoded.reads | decoded.writes, decoded.writes, is_plain=True)
     effect = _worked_out(decoded, target)
     if effect.is_plain:
         _PLAIN_FORMS.add(form)
@@ -229,14 +224,16 @@ def _worked_out(decoded: Decoded, target: Target) -> Effect:
     limits = lanes.limits({"expcnt": int(exported, 0)}) if exported else ()
     issues = _issues(decoded, target, lanes)
     reopened = _reopened(decoded, issues, lanes, target.wait.loads_write_in_order.value)
+    forbids, orders = _forbids(decoded), _orders(decoded)
     return Effect(
         touches=_touched(decoded, reopened),
         writes=decoded.writes,
         reopened=reopened,
         issues=issues,
         limits=limits,
-        forbids=_forbids(decoded),
-        orders=_orders(decoded),
+        forbids=forbids,
+        orders=orders,
+        is_plain=not (issues or limits or forbids or orders),
     )
 
 

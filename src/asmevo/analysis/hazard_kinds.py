@@ -9,8 +9,39 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from asmevo.analysis.hazard_facts import Effect, SequenceFacts
 from asmevo.target.hazards import Role, Selector, SequenceRow, WaitStateRow
+
+
+class Effect(Struct, frozen=True):
+    """What an instruction does to a pending sequence: adds to its counts, ends it, arms it, or makes the
+    consumer count from zero. `ends_if_primed`: it ends it if one of these registers was touched before."""
+
+    counts: tuple[int, ...]
+    ends: bool
+    ends_if_primed: int
+    arms: bool
+    zeroes: bool
+
+
+class SequencePart(Struct, frozen=True):
+    """One instruction's part in one sequence row, as register sets (0 = plays no such part).
+
+    `waits_for`: what the consumer's own wait modifier says, where the row has one.
+    """
+
+    row: int
+    checks: int
+    starts: int
+    primes: int
+    clears_priming: bool
+    waits_for: int
+
+
+class SequenceFacts(Struct, frozen=True):
+    """One instruction's parts and effects in sequence rows."""
+
+    parts: tuple[SequencePart, ...]
+    effects: tuple[tuple[int, Effect], ...]
 
 
 class PossiblePart(Struct, frozen=True):

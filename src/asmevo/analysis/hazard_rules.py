@@ -14,8 +14,18 @@ from functools import cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from asmevo.analysis.hazard_facts import Effect, Facts, ForwardingPart, Need, SequenceFacts, SequencePart
-from asmevo.analysis.hazard_kinds import Bundle, Kind, PossiblePart, affecting, asked_of, numbered_alike
+from asmevo.analysis.hazard_facts import Facts, ForwardingPart, Need
+from asmevo.analysis.hazard_kinds import (
+    Bundle,
+    Effect,
+    Kind,
+    PossiblePart,
+    SequenceFacts,
+    SequencePart,
+    affecting,
+    asked_of,
+    numbered_alike,
+)
 from asmevo.analysis.hazard_words import (
     fits_pattern,
     has_eight_bit_source,
@@ -146,8 +156,7 @@ class HazardRules:
         return found
 
     def _sequence_facts(self, facts: Facts, rows: int) -> SequenceFacts:
-        kind = self._kind(facts.decoded.mnemonic, facts.words)
-        asked = kind.asked.get(rows) or asked_of(kind, rows)
+        asked = facts.kind.asked.get(rows) or asked_of(facts.kind, rows)
         touched = facts.decoded.reads | facts.decoded.writes
         concerned = [part for part in asked.parts if part.concerns & touched or part.concerns == ALL_UNITS]
         if not concerned and asked.settled is not None:
@@ -186,13 +195,13 @@ class HazardRules:
         return Facts(
             decoded=decoded,
             words=view.words,
+            kind=kind,
             wait_states=wait_states(decoded),
             produces=produces,
             consumes=consumes,
             horizon=self._horizon(kind, produces, decoded) if produces else 0,
             is_matrix=is_matrix,
             destination=self._role(view, "destination") if is_matrix else 0,
-            checked=kind.checked,
             sequences={},
             is_call="call" in view.words,
             is_nop=decoded.mnemonic == "s_nop",
@@ -397,12 +406,13 @@ class HazardRules:
 
     def _touches(self, selector: Selector, view: _View) -> bool:
         """The part of a selector that depends on registers and immediates."""
-        reads, writes = view.decoded.reads, view.decoded.writes
-        return (
-            (not selector.writes or all(writes & _KINDS[kind] for kind in selector.writes))
-            and (not selector.reads or all(reads & _KINDS[kind] for kind in selector.reads))
-            and (not (selector.depctr or selector.counters) or self._waits(selector, view.decoded))
-        )
+        for kind in selector.writes:
+            if not view.decoded.writes & _KINDS[kind]:
+                return False
+        for kind in selector.reads:
+            if not view.decoded.reads & _KINDS[kind]:
+                return False
+        return not (selector.depctr or selector.counters) or self._waits(selector, view.decoded)
 
     def _waits(self, selector: Selector, decoded: Decoded) -> bool:
         """Whether a wait instruction waits for all that the selector asks."""

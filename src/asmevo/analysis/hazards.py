@@ -44,7 +44,8 @@ from msgspec import Struct
 
 from asmevo.analysis.control_flow import ControlFlow
 from asmevo.analysis.events import union
-from asmevo.analysis.hazard_facts import Facts, ForwardingPart, SequenceFacts, SequencePart
+from asmevo.analysis.hazard_facts import Facts, ForwardingPart
+from asmevo.analysis.hazard_kinds import SequenceFacts, SequencePart
 from asmevo.analysis.hazard_rules import ALL_UNITS, HazardRules, hazard_rules
 from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.kernel import Block, Kernel
@@ -137,7 +138,7 @@ class Concerns(NamedTuple):
 class _Front(Struct):
     """The state while it moves through a block; only the rows in `concerns` matter.
 
-    `clock` counts wait states from the entry on, `soonest` is when the first of `recent` ends.
+    `clock` counts wait states from the entry on. `recent`: the first ends at `soonest`, all are in rows of `produced`.
     """
 
     rules: HazardRules
@@ -147,17 +148,22 @@ class _Front(Struct):
     clocks: list[tuple[int, ...]]
     primed: list[int]
     results: list[_Result]
+    produced: int
     clock: int = 0
     soonest: int = 0
 
     @staticmethod
     def at(state: HazardState, rules: HazardRules, concerns: Concerns) -> _Front:
+        """In the order of ids, so that of several producers the same one is named in every run."""
         pending: _PendingByRow = {}
-        for row, each in state.pending:
+        for row, each in sorted(state.pending, key=lambda held: (held[0], held[1].instruction.id)):
             pending.setdefault(row, {})[each.instruction] = each
         clocks = [(0,) * len(limits) for limits in rules.limits]
-        recent = [_Passing(each.instruction, each.facts, -each.age, each.overwritten) for each in state.recent]
-        return _Front(rules, concerns, recent, pending, clocks, list(state.primed), list(state.results))
+        sooner = sorted(state.recent, key=lambda held: held.instruction.id)
+        recent = [_Passing(each.instruction, each.facts, -each.age, each.overwritten) for each in sooner]
+        results = sorted(state.results, key=lambda held: (held.instruction.id, held.since, str(held.before_exec)))
+        produced = union(each.facts.produces for each in recent)
+        return _Front(rules, concerns, recent, pending, clocks, list(state.primed), results, produced)
 
     def state(self) -> HazardState:
         pending = frozenset(
@@ -176,25 +182,24 @@ class _Front(Struct):
     def step(self, instruction: Instruction, facts: Facts, violations: list[Violation]) -> None:
         """Pass one instruction."""
         if self.recent:
-            if facts.consumes:
+            if facts.consumes & self.produced:
                 self._meet_recent(instruction, facts, violations)
             self._let_time_pass(facts)
         if facts.produces & self.concerns.wait_states:
             self.recent.append(_Passing(instruction, facts, self.clock, 0))
+            self.produced |= facts.produces
             self.soonest = min(self.soonest, self.clock + facts.horizon)
         if rows := self.concerns.sequences:
-            self._step_sequences(instruction, self.rules.sequence_facts(facts, rows), violations)
+            sequences = facts.sequences.get(rows) or self.rules.sequence_facts(facts, rows)
+            if self.pending:
+                self._meet_pending(instruction, sequences, violations)
+                self._end_pending(sequences)
+            if sequences.parts:
+                self._begin_sequences(instruction, sequences)
         if facts.is_call:
             self.primed = _touched_by_others(self.rules, self.primed)
         if facts.forwarding is not None:
             self._forward(instruction, facts.forwarding, violations)
-
-    def _step_sequences(self, instruction: Instruction, facts: SequenceFacts, violations: list[Violation]) -> None:
-        if self.pending:
-            self._meet_pending(instruction, facts, violations)
-            self._end_pending(facts)
-        if facts.parts:
-            self._begin_sequences(instruction, facts)
 
     def _meet_recent(self, instruction: Instruction, facts: Facts, violations: list[Violation]) -> None:
         for recent in self.recent:
@@ -218,6 +223,7 @@ class _Front(Struct):
                     recent.overwritten |= facts.destination
         if self.clock >= self.soonest:
             self.recent = [recent for recent in self.recent if recent.ends > self.clock]
+            self.produced = self.produced if self.recent else 0
             self.soonest = min((recent.ends for recent in self.recent), default=self.clock)
 
     def _counts(self, row: int, pending: _Pending) -> tuple[int, ...] | None:
@@ -470,7 +476,7 @@ def _concerns(rules: HazardRules, kernel: Kernel) -> Concerns:
             if len(_CONCERNS) >= _PASSAGE_LIMIT:
                 _CONCERNS.clear()
             facts = [rules.facts(instruction.decoded) for instruction in block.instructions]
-            found = _CONCERNS[key] = Concerns(union(f.checked for f in facts), union(f.consumes for f in facts))
+            found = _CONCERNS[key] = Concerns(union(f.kind.checked for f in facts), union(f.consumes for f in facts))
         sequences |= found.sequences
         wait_states |= found.wait_states
     return Concerns(sequences, wait_states)

@@ -86,8 +86,11 @@ class _Builder:
         self.open_results = self.open_sources = 0
 
     def add(self, place: int, id_: int, effect: Effect) -> None:
-        if effect.is_plain:
-            self._touch(place, effect)
+        if effect.is_plain:  # most are, and these only touch
+            if effect.touches & self.open_results or effect.writes & self.open_sources:
+                self._find_fault(place, effect)
+            self.touched |= effect.touches
+            self.written |= effect.writes
             return
         self.events.append((place, effect))
         if not effect.is_call:
