@@ -19,6 +19,16 @@ from asmevo.target import target_names
 LEVELS = (("-O0",), ("-O1",), ("-O3",))
 SPLIT = tuple((target, (level, "-mtgsplit")) for target in ("gfx90a", "gfx942", "gfx950") for level in ("-O0", "-O3"))
 WAVE64 = tuple((target, ("-O3", "-mwavefrontsize64")) for target in ("gfx1010", "gfx1030", "gfx1100", "gfx1201"))
+MODES = (
+    ("gfx1100", ("-O2", "-mcumode")),
+    ("gfx1030", ("-O2", "-mno-cumode")),
+    ("gfx90a", ("-O2", "-munsafe-fp-atomics", "-g")),
+    ("gfx906:xnack+", ("-O2",)),
+    ("gfx90a:xnack+:sramecc-", ("-O1",)),
+    ("gfx942", ("-O0", "-c", "-mtgsplit")),
+    ("gfx1100", ("-O1", "-c")),
+)
+"""Ways to compile that change what an instruction means or what is known of it; `-c` leaves functions unlinked."""
 REVIEWED = {
     "gfx1100": {"hazards.vopd-parity"},
     "gfx1102": {"hazards.vopd-parity"},
@@ -69,3 +79,11 @@ def test_nothing_new_in_fresh_code_at_any_level(target: str, tmp_path: Path) -> 
         errors, warnings = complaints(target, options, tmp_path)
         assert errors == [], options
         assert warnings <= REVIEWED.get(target, set()), options
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("target", "options"), MODES)
+def test_nothing_new_in_code_of_another_mode(target: str, options: tuple[str, ...], tmp_path: Path) -> None:
+    errors, warnings = complaints(target, options, tmp_path)
+    assert errors == []
+    assert warnings <= REVIEWED.get(target, set())
