@@ -129,3 +129,12 @@ def test_not_in_front_of_another_mode() -> None:
     operation = "v_add_f32 v0, v2, {}"
     before = MADE_CANONICAL + change + operation.format("v5") + CLEARED
     assert outcome(before, change + operation.format("v1") + CLEARED, FloatPolicy.NAN) is not Outcome.PROVED
+
+
+def test_a_maximum_of_numbers_makes_canonical_itself_also_where_other_lanes_read_it() -> None:
+    """On gfx12, whatever the policy; the solver knows nothing of what other lanes' values become."""
+    maximum = "v_max_num_f32 v4, v2, {}"
+    behind = "\nv_mov_b32_dpp v0, v4 row_shr:1 row_mask:0xf bank_mask:0xf bound_ctrl:1\nv_exp_f32 v0, v0" + CLEARED
+    before = "v_max_num_f32 v5, v1, v1\n" + maximum.format("v5") + behind
+    assert outcome(before, maximum.format("v1") + behind, gpu="gfx1201") is Outcome.PROVED
+    assert outcome(before, maximum.format("v3") + behind, gpu="gfx1201") is Outcome.REFUTED

@@ -11,8 +11,8 @@ Each idea is one small script:
     hoist   a wait of a loop put in front of the loop
 
 The wait-counter analysis says what is needed (`wait_requirements`), the hazard analysis what a no-op is for
-(`nop_slack`). A no-op that is needed where it stands goes when useful work moves in: that is an order, so the schedulers
-find it (`placement`). What the cycle model finds slower is not proposed.
+(`nop_slack`). A no-op that is needed where it stands goes when useful work moves in: that is an order, so the
+schedulers find it (`placement`). What the cycle model finds slower is not proposed.
 """
 
 from __future__ import annotations

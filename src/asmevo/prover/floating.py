@@ -51,6 +51,8 @@ _COMMUTING = frozenset({"fadd", "fmul", "fmin", "fmax", "fmin_ieee", "fmax_ieee"
 _EXTREMES = frozenset({"fmin", "fmax", "fmin_ieee", "fmax_ieee"})
 _LESS = frozenset({"f:folt", "f:fole"})
 _COMPARISONS = _SYMMETRIC | {"folt", "fole"}
+_TAKES_NUMBERS = frozenset({"fmin", "fmax"})
+"""Operations that do themselves, for every bit pattern, what a minimum of an operand with itself does to it."""
 _READS_CANONICAL = _COMMUTING | _COMPARISONS | {"fsub", "fma", "fmad"}
 """Operations that treat an operand's denormals and quiet NaNs as a minimum of it with itself does."""
 _REGROUPED = frozenset({"fadd", "fmul"})
@@ -105,9 +107,9 @@ def _operation(
         name, args = _EXCHANGED[name], args[::-1]
     elif name in _SYMMETRIC:
         args = _ordered(args)
+    if name in _TAKES_NUMBERS or (policy >= FloatPolicy.NAN and name in _READS_CANONICAL):
+        args = tuple(_not_made_canonical(arg, format, mode) for arg in args)
     if policy >= FloatPolicy.NAN:
-        if name in _READS_CANONICAL:
-            args = tuple(_not_made_canonical(arg, format, mode) for arg in args)
         if name in _EXTREMES:
             name = name.removesuffix("_ieee")
         if name == "fsub":
