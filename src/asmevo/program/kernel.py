@@ -132,6 +132,13 @@ class Kernel(Struct, frozen=True, eq=False, dict=True):
             place += code_bytes(block.instructions)
         return None
 
+    @property
+    def start_block(self) -> int:
+        """The block that waves start with. Where arguments are preloaded it lies behind the code that loads them for
+        firmware which cannot (AMDGPUUsage, "Preloaded Kernel Arguments"); that code is taken for not executed.
+        """
+        return self.block_at(self.entry_offsets[-1]) or 0 if self.entry_offsets else 0
+
     def code_size(self) -> int:
         """Bytes of code."""
         return sum(code_bytes(block.instructions) for block in self.blocks)

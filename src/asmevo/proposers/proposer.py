@@ -80,9 +80,10 @@ class Facts(Struct, dict=True):
 
     @cached_property
     def hot_blocks(self) -> tuple[int, ...]:
-        """Reachable blocks worth work, deepest loops first, then the longest; with `windows` only theirs."""
+        """Blocks worth work that waves reach, deepest loops first, then the longest; with `windows` only theirs."""
         depth = self.flow.loop_depth
-        inside = {window.block for window in self.windows} or {block.index for block in self.kernel.blocks}
+        start = self.kernel.start_block
+        inside = {window.block for window in self.windows} or {block.index for block in self.kernel.blocks[start:]}
         reachable = [block for block in self.kernel.blocks if block.index in inside.difference(self.flow.unreachable)]
         ranked = sorted(reachable, key=lambda b: (-depth[b.index], -len(b.instructions), b.index))
         return tuple(block.index for block in ranked)

@@ -1,6 +1,6 @@
 """Which way through a kernel is estimated, and how often each part of it runs.
 
-One path stands for the kernel. It starts at block 0 and goes on by this rule, in this order:
+One path stands for the kernel. It starts where waves do and goes on by this rule, in this order:
 
 1. stay in the innermost loop that the block is in: a successor outside it is taken only when no successor
    inside is left (each block is on the path once; a loop is closed when its header comes up again);
@@ -62,12 +62,12 @@ def layout_of(kernel: Kernel) -> Mapping[int, int]:
 
 def path_of(kernel: Kernel) -> tuple[Stretch, ...]:
     """The path as stretches, in order."""
-    return _path(ControlFlow(kernel))
+    return _path(ControlFlow(kernel), kernel.start_block)
 
 
 @lru_cache(maxsize=256)
-def _path(flow: ControlFlow) -> tuple[Stretch, ...]:
-    order = _walk(flow)
+def _path(flow: ControlFlow, start: int) -> tuple[Stretch, ...]:
+    order = _walk(flow, start)
     parents = {loop.parent for loop in flow.loops}
     innermost = {loop.header for loop in flow.loops} - parents
     runs: list[tuple[int | None, tuple[int, ...], list[int]]] = []
@@ -100,10 +100,10 @@ def _headers(flow: ControlFlow, block: int) -> tuple[int, ...]:
     return tuple(loop.header for loop in reversed(flow.loops) if block in loop.blocks)
 
 
-def _walk(flow: ControlFlow) -> list[int]:
+def _walk(flow: ControlFlow, start: int) -> list[int]:
     order: list[int] = []
     seen: set[int] = set()
-    block: int | None = 0 if flow.successors else None
+    block: int | None = start if flow.successors else None
     while block is not None:
         order.append(block)
         seen.add(block)
