@@ -25,6 +25,7 @@ demo: $(READY)
 
 lint: $(READY)
 	$(BIN)/ruff check src tests examples benchmarks tools experiments
+	$(BIN)/ruff format --check --quiet src tests examples benchmarks tools experiments
 	$(BIN)/mypy
 	$(BIN)/mypy benchmarks/candidates.py benchmarks/check.py benchmarks/lowering.py benchmarks/prover.py benchmarks/timing.py
 	$(BIN)/lint-imports

@@ -56,8 +56,15 @@ def accepted(lines: list[str], target: str) -> list[str]:
 
 
 def figures(lines: list[str], target: str) -> list[tuple[str, int, int, str]]:
-    command = ["llvm-mca-22", "-mtriple=amdgcn", f"-mcpu={target}", "-instruction-info",
-               "-resource-pressure", "-iterations=1", "-"]
+    command = [
+        "llvm-mca-22",
+        "-mtriple=amdgcn",
+        f"-mcpu={target}",
+        "-instruction-info",
+        "-resource-pressure",
+        "-iterations=1",
+        "-",
+    ]
     text = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, check=True).stdout
     units = dict(re.findall(r"^\[(\d+)\] +- (\w+)", text, re.M))
     info = re.findall(r"^ \d+ +(\d+) +([\d.]+) .*?(v_\w+) ", text, re.M)

@@ -1,6 +1,6 @@
 """Regenerate tests/data/waitcnt_encodings.json: what llvm-mc makes of wait instructions.
 
-    python tools/waitcnt_encodings.py > tests/data/waitcnt_encodings.json
+python tools/waitcnt_encodings.py > tests/data/waitcnt_encodings.json
 """
 
 from __future__ import annotations

@@ -98,9 +98,7 @@ def test_padding_is_unreachable() -> None:
         ("again:\ns_cbranch_scc0 again", ((0,),), (Exit.FALLS_OFF,)),
     ],
 )
-def test_block_ends(
-    text: str, expected: tuple[tuple[int, ...], ...], leaves: tuple[Exit | None, ...] | None
-) -> None:
+def test_block_ends(text: str, expected: tuple[tuple[int, ...], ...], leaves: tuple[Exit | None, ...] | None) -> None:
     flow = ControlFlow(written(text))
     if "s_trap" in text:
         leaves = (Exit.TRAPS,)
@@ -128,9 +126,7 @@ def reached_without(kernel: Kernel, removed: int | None) -> set[int]:
     return seen
 
 
-@pytest.mark.parametrize(
-    "kernel", [*compiled_kernels(), written(NESTED), written(TWO_ENTRIES)], ids=lambda k: k.name
-)
+@pytest.mark.parametrize("kernel", [*compiled_kernels(), written(NESTED), written(TWO_ENTRIES)], ids=lambda k: k.name)
 def test_dominators_by_definition(kernel: Kernel) -> None:
     flow = ControlFlow(kernel)
     everything = reached_without(kernel, None)

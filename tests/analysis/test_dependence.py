@@ -151,9 +151,7 @@ def test_clauses_stay_together() -> None:
 
 
 def test_an_address_sum_stays_together() -> None:
-    kernels = [
-        kernel for kernel in compiled_kernels() if any("s_getpc" in str(each) for each in kernel.instructions)
-    ]
+    kernels = [kernel for kernel in compiled_kernels() if any("s_getpc" in str(each) for each in kernel.instructions)]
     assert kernels
     for kernel in kernels:
         for block in kernel.blocks:
@@ -167,8 +165,7 @@ def test_violation_in_words() -> None:
     block = block_of("v_mov_b32 v0, 1\nv_add_f32 v1, v0, v2")
     broken = is_legal_order(block, [1, 0])
     assert str(broken) == (
-        "`v_mov_b32_e32 v0, 1` must stay before `v_add_f32_e32 v1, v0, v2`: "
-        "the first writes v0, which the second reads"
+        "`v_mov_b32_e32 v0, 1` must stay before `v_add_f32_e32 v1, v0, v2`: the first writes v0, which the second reads"
     )
     block = block_of("ds_write_b32 v0, v1\nds_read_b32 v2, v3")
     assert "both access lds memory" in str(is_legal_order(block, [1, 0]))

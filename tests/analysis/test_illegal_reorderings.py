@@ -24,16 +24,12 @@ PER_BLOCK = 6  # swaps of a kind, so that one long block does not fill the test
 
 _NUMBERED = re.compile(r"\b([vsa])(?:(\d+)|\[(\d+):(\d+)\])")
 _NAMED = re.compile(r"\b(vcc|exec|m0|scc)(?:_lo|_hi)?\b")
-_NO_RESULT = re.compile(
-    r"\.long|v_nop|s_|v_cmpx|buffer_store|global_store|flat_store|scratch_store|ds_write|ds_store"
-)
+_NO_RESULT = re.compile(r"\.long|v_nop|s_|v_cmpx|buffer_store|global_store|flat_store|scratch_store|ds_write|ds_store")
 _ATOMIC = re.compile(r"\w+_atomic_|ds_add|ds_sub|ds_max|ds_min|ds_and|ds_or|ds_xor|ds_cmpst")
 _SCALAR_RESULT = re.compile(r"s_(mov|add|sub|lshl|lshr|ashr|and|or|xor|mul|load|cselect|min|max|bfe)\w*")
 _SETS_SCC = re.compile(r"s_(cmp|add_u32|addc_u32|sub_u32|and_b|or_b|lshl_b|lshr_b)")
 _USES_SCC = re.compile(r"s_(cselect|addc_u32|subb_u32|cbranch_scc)")
-_VECTOR_WORK = re.compile(
-    r"(v_(?!readlane|writelane|readfirstlane|nop)|global_|buffer_(load|store)|ds_|flat_)"
-)
+_VECTOR_WORK = re.compile(r"(v_(?!readlane|writelane|readfirstlane|nop)|global_|buffer_(load|store)|ds_|flat_)")
 _SETS_EXEC = re.compile(r"s_\w+_saveexec|s_(and|or|andn2|and_not1|xor|mov)_b(32|64) exec|v_cmpx_")
 
 
@@ -60,12 +56,7 @@ def results(text: str) -> set[str]:
         return {"vcc"}
     if _SCALAR_RESULT.fullmatch(mnemonic):
         return names(operands(text)[0])
-    if (
-        _NO_RESULT.match(mnemonic)
-        or _ATOMIC.match(mnemonic)
-        or not _VECTOR_WORK.match(mnemonic)
-        or " lds" in text
-    ):
+    if _NO_RESULT.match(mnemonic) or _ATOMIC.match(mnemonic) or not _VECTOR_WORK.match(mnemonic) or " lds" in text:
         return set()
     return names(operands(text)[0])
 
@@ -205,18 +196,12 @@ _OUTSIDE_LOAD = re.compile(r"(global|buffer)_load")
 
 def legal_kind(first: str, second: str) -> str | None:
     """Two instructions that the text shows to be independent."""
-    if (
-        "::" in first + second
-        or names(first) & names(second)
-        or "glc" in first + second
-        or "sc" in first + second
-    ):
+    if "::" in first + second or names(first) & names(second) or "glc" in first + second or "sc" in first + second:
         return None
     if (names(first) | names(second)) & {"vcc", "exec", "m0", "scc"} or " lds" in first + second:
         return None
     classes = [
-        next((name for name, pattern in _CLASSES.items() if pattern.match(text)), None)
-        for text in (first, second)
+        next((name for name, pattern in _CLASSES.items() if pattern.match(text)), None) for text in (first, second)
     ]
     if None in classes:
         return None

@@ -64,9 +64,7 @@ def test_a_write_under_narrow_exec_keeps_the_other_lanes() -> None:
 
 
 def test_a_copy_of_exec_tells_how_it_changes() -> None:
-    flips = states_of(
-        "s_and_saveexec_b64 s[0:1], vcc\ns_xor_b64 exec, exec, s[0:1]\nv_mov_b32 v1, v0\ns_endpgm"
-    )
+    flips = states_of("s_and_saveexec_b64 s[0:1], vcc\ns_xor_b64 exec, exec, s[0:1]\nv_mov_b32 v1, v0\ns_endpgm")
     assert flips[1].others & v(0)
     assert not flips[1].current & v(0)
     later = "v_mov_b32 v0, 1\ns_or_b64 exec, exec, vcc\nv_mov_b32 v1, v0\ns_endpgm"
@@ -208,9 +206,7 @@ def random_code(rng: random.Random, length: int) -> list[str]:
     for _ in range(length):
         step = rng.choice(_VECTOR_STEPS if rng.random() < 0.55 else _EXEC_STEPS)
         a, b, c = (rng.randrange(VGPRS) for _ in range(3))
-        code.append(
-            step.format(d=rng.choice(masks), x=rng.choice(masks), a=a, b=b, c=c, lane=rng.randrange(LANES))
-        )
+        code.append(step.format(d=rng.choice(masks), x=rng.choice(masks), a=a, b=b, c=c, lane=rng.randrange(LANES)))
     return code
 
 

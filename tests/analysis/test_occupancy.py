@@ -101,9 +101,7 @@ class Shape(Struct, frozen=True):
         raw = self.lds.to_bytes(4, "little") + bytes(SIZE - 4)
         descriptor = (
             KernelDescriptor.from_bytes(raw)
-            .with_field(
-                "granulated_vgpr_count", -(-self.vgprs // target.vgpr_encoding_granule(wave_size)) - 1
-            )
+            .with_field("granulated_vgpr_count", -(-self.vgprs // target.vgpr_encoding_granule(wave_size)) - 1)
             .with_field("granulated_sgpr_count", -(-self.sgprs // 8) - 1)
             .with_field("accum_offset_encoded", self.accum_offset // 4 - 1)
             .with_field("workgroup_processor_mode", int(self.wgp))
@@ -155,9 +153,7 @@ def test_the_limiter_and_the_next_step() -> None:
     found = occupancy(Shape("gfx942", 128).kernel(), 64)
     assert [limit.resource for limit in found.limiters] == ["VGPRs"]
     used = written("v_mov_b32 v127, 0\ns_endpgm")
-    kernel = Kernel(
-        "k", used.target, 64, used.blocks, 0, 0, Shape("gfx942", 128, accum_offset=128).kernel().descriptor
-    )
+    kernel = Kernel("k", used.target, 64, used.blocks, 0, 0, Shape("gfx942", 128, accum_offset=128).kernel().descriptor)
     assert occupancy(kernel, 64).limit("VGPRs").step == "32 VGPRs fewer give 5 waves instead of 4"
     lds = occupancy(Shape("gfx1100", 8, lds=65536).kernel(), 256)
     assert [limit.resource for limit in lds.limiters] == ["LDS"]
@@ -167,9 +163,7 @@ def test_the_limiter_and_the_next_step() -> None:
 
 def test_a_descriptor_larger_than_the_code() -> None:
     used = written("v_mov_b32 v9, 0\ns_endpgm")
-    kernel = Kernel(
-        "k", used.target, 64, used.blocks, 0, 0, Shape("gfx942", 256, accum_offset=256).kernel().descriptor
-    )
+    kernel = Kernel("k", used.target, 64, used.blocks, 0, 0, Shape("gfx942", 256, accum_offset=256).kernel().descriptor)
     step = occupancy(kernel, 64).limit("VGPRs").step
     assert step == "the code names 10 only: a smaller descriptor gives 8 waves"
 

@@ -46,9 +46,7 @@ def test_never_more_than_the_code_names(kernel: Kernel) -> None:
     ):
         top = profile.maximum(file)
         assert top is not None
-        count = {RegisterFile.VGPR: top.vgprs, RegisterFile.AGPR: top.agprs, RegisterFile.SGPR: top.sgprs}[
-            file
-        ]
+        count = {RegisterFile.VGPR: top.vgprs, RegisterFile.AGPR: top.agprs, RegisterFile.SGPR: top.sgprs}[file]
         assert count <= most
 
 

@@ -35,9 +35,7 @@ CASES: dict[str, list[Expected]] = {
     "23_mfma-diff-srcc.gfx950.s": [
         ("hazards.mfma-src-c-other-opcode", Severity.WARNING, 1, "insert s_nop 5 before #1")
     ],
-    "25_wide-store-war.gfx942.s": [
-        ("hazards.wide-store-data", Severity.ERROR, 4, "insert s_nop 0 before #4")
-    ],
+    "25_wide-store-war.gfx942.s": [("hazards.wide-store-data", Severity.ERROR, 4, "insert s_nop 0 before #4")],
     "27_trans-fwd.gfx942.s": [("hazards.trans-use", Severity.ERROR, 1, "insert s_nop 0 before #1")],
     "29_permlane-gfx950.gfx950.s": [("hazards.vgpr-permlane", Severity.ERROR, 1, "insert s_nop 1 before #1")],
     "30_dpp-after-valu.gfx906.s": [("hazards.vgpr-dpp", Severity.ERROR, 2, "insert s_nop 0 before #2")],

@@ -157,17 +157,11 @@ def test_user_sgprs_are_written_by_the_launch() -> None:
     # s[0:3] are two pointers, s4 the workgroup id
     assert not rules(kernel(code, "gfx906", directives))
     assert only(kernel(code.replace("s4", "s5"), "gfx906", directives)).subject == "s5"
-    assert not rules(
-        kernel(code.replace("s4", "s5"), "gfx906", directives | {"system_sgpr_workgroup_id_y": 1})
-    )
+    assert not rules(kernel(code.replace("s4", "s5"), "gfx906", directives | {"system_sgpr_workgroup_id_y": 1}))
     assert only(kernel("v_mov_b32 v1, v2\ns_endpgm", "gfx906", directives)).subject == "v2"
-    assert not rules(
-        kernel("v_mov_b32 v1, v2\ns_endpgm", "gfx906", directives | {"system_vgpr_workitem_id": 2})
-    )
+    assert not rules(kernel("v_mov_b32 v1, v2\ns_endpgm", "gfx906", directives | {"system_vgpr_workitem_id": 2}))
     # packed ids: there is v0 only
-    assert (
-        only(kernel("v_mov_b32 v1, v2\ns_endpgm", "gfx90a", {"system_vgpr_workitem_id": 2})).subject == "v2"
-    )
+    assert only(kernel("v_mov_b32 v1, v2\ns_endpgm", "gfx90a", {"system_vgpr_workitem_id": 2})).subject == "v2"
 
 
 def test_workgroup_ids_of_gfx12_take_no_sgpr() -> None:
@@ -241,9 +235,7 @@ def test_a_call_may_write_anything() -> None:
 
 
 def test_launch_state() -> None:
-    built = kernel(
-        "s_endpgm", "gfx803", {"user_sgpr_private_segment_buffer": 1, "user_sgpr_kernarg_segment_ptr": 1}
-    )
+    built = kernel("s_endpgm", "gfx803", {"user_sgpr_private_segment_buffer": 1, "user_sgpr_kernarg_segment_ptr": 1})
     assert built.descriptor is not None
     state = launch_state(built, built.descriptor)
     assert register_names(state & (SGPR_MASK | VGPR_MASK)) == "v0, s[0:6]"

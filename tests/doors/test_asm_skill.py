@@ -173,9 +173,7 @@ def _changed(slice_: Path, change: dict[str, object], **window: object) -> None:
         ({"schema": "asmevo.slice/9"}, {}, "schema: Input should be"),
     ],
 )
-def test_slices_that_do_not_fit(
-    change: dict[str, object], window: dict[str, object], words: str, matmul: Path
-) -> None:
+def test_slices_that_do_not_fit(change: dict[str, object], window: dict[str, object], words: str, matmul: Path) -> None:
     slice_ = _sliced(matmul)
     _changed(slice_, change, **window)
     result = _ask("optimize", "--slice", slice_, "--output", matmul.with_suffix(".patch"))

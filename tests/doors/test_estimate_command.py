@@ -108,7 +108,9 @@ def test_a_thread_trace_of_another_kernel_is_refused(matmul: str, captured: tupl
 def test_counters_stand_beside_the_estimate(matmul: str, tmp_path: Path) -> None:
     counters = tmp_path / "counters.csv"
     head = "Dispatch_Id,Kernel_Name,Counter_Name,Counter_Value"
-    counters.write_text(f"{head}\n1,matmul_f16,SQ_WAVES,4\n1,matmul_f16,SQ_INSTS_VALU,4\n1,matmul_f16,SQ_BUSY_CYCLES,9\n")
+    counters.write_text(
+        f"{head}\n1,matmul_f16,SQ_WAVES,4\n1,matmul_f16,SQ_INSTS_VALU,4\n1,matmul_f16,SQ_BUSY_CYCLES,9\n"
+    )
     result = runner.invoke(app, ["estimate", matmul, "--profile", str(counters)])
     assert result.exit_code == 0, result.output
     assert re.search(r"SQ_INSTS_VALU +4  1\.0 a wave, .* estimated: another way through the code", result.output)

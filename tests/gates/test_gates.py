@@ -175,9 +175,7 @@ def test_timing_wants_a_gain(matmul: Kernel) -> None:
     gate = TimingGate(matmul)
     assert not gate.judge(Candidate.make(matmul, script(matmul))).accepted
     loop = next(b for b in matmul.blocks if any("mfma" in i.mnemonic for i in b.instructions))
-    slower = tuple(
-        Insert(id=10_000 + n, before=loop.instructions[1].id, **code(matmul, "s_nop 7")) for n in range(4)
-    )
+    slower = tuple(Insert(id=10_000 + n, before=loop.instructions[1].id, **code(matmul, "s_nop 7")) for n in range(4))
     verdict = gate.judge(Candidate.make(matmul, script(matmul, *slower)))
     assert not verdict.accepted
     assert "a model" in verdict.reason

@@ -464,9 +464,7 @@ def test_bad_options_are_one_sentence(more: tuple[str, ...], words: str, tmp_pat
     assert len(result.output.strip().splitlines()) == 1
 
 
-def test_the_command_asks_the_endpoint_with_the_users_template(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_asks_the_endpoint_with_the_users_template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     template = tmp_path / "mine.txt"
     template.write_text("MINE $window $schema")
     monkeypatch.setenv("ASMEVO_LLM_KEY", KEY)

@@ -181,9 +181,7 @@ def test_a_result_that_only_meets_its_source_does_not_stay() -> None:
 # --- proposals -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "target"), [("saxpy", "gfx1100"), ("softmax", "gfx1201"), ("saxpy", "gfx90a")]
-)
+@pytest.mark.parametrize(("name", "target"), [("saxpy", "gfx1100"), ("softmax", "gfx1201"), ("saxpy", "gfx90a")])
 def test_every_renaming_passes_all_gates_and_computes_the_same(name: str, target: str) -> None:
     program, manifest = program_of(name, target), launch(name)
     kernel = program.kernel(manifest.symbol)
@@ -229,7 +227,7 @@ def test_sources_of_matrix_instructions_are_free_where_all_waves_are_whole() -> 
         Candidate.make(each, next(Renamer().propose(Facts(each, cost=lambda version: timing.predict(version).cost))))
         for each in (kernel, whole)
     )
-    assert timing.predict(free.kernel).cost < timing.predict(bound.kernel).cost - 0.05
+    assert timing.predict(free.kernel).cost < timing.predict(bound.kernel).cost - 0.03
     assert Pipeline(whole).judge(free).accepted
     refusal = Pipeline(kernel).judge(Candidate.make(kernel, free.script)).verdicts[-1]
     assert (refusal.gate, refusal.accepted) == ("equivalence", False)

@@ -69,8 +69,9 @@ def run(build: Builder, steps: list[Step], values: tuple[int, ...]) -> tuple[lis
                 terms[to], numbers[to] = build.slice(whole, WORD, WORD), x * constant + y >> WORD
             case "field":
                 low = constant % 31
-                terms[to], numbers[to] = build.extended(build.slice(b, low, 7 % (32 - low) + 1), WORD), y >> low & (
-                    (1 << 7 % (32 - low) + 1) - 1
+                terms[to], numbers[to] = (
+                    build.extended(build.slice(b, low, 7 % (32 - low) + 1), WORD),
+                    y >> low & ((1 << 7 % (32 - low) + 1) - 1),
                 )
             case _:
                 terms[to], terms[by], numbers[to], numbers[by] = b, a, y, x

@@ -63,9 +63,7 @@ def compared(kernel: Kernel, instruction: Instruction, seed: int) -> int:
     symbols: dict[int, Term] = {}
 
     def initial(unit: int) -> Term:
-        return symbols.setdefault(
-            unit, build.terms.symbol(("entry", unit), 32, bool(VECTOR_MASK >> unit & 1))
-        )
+        return symbols.setdefault(unit, build.terms.symbol(("entry", unit), 32, bool(VECTOR_MASK >> unit & 1)))
 
     state = State(initial, memory={})
     try:

@@ -67,8 +67,7 @@ def branching_outside(kernel: Kernel) -> Kernel:
 
 def test_a_loop_with_another_number_of_rounds_is_not_proved_by_its_body() -> None:
     text = (
-        "s_mov_b32 s4, 0\nL:\nv_add_u32 v2, 1, v2\ns_add_u32 s4, s4, 1\n"
-        "s_cmp_lt_u32 s4, {}\ns_cbranch_scc1 L\n" + STORE
+        "s_mov_b32 s4, 0\nL:\nv_add_u32 v2, 1, v2\ns_add_u32 s4, s4, 1\ns_cmp_lt_u32 s4, {}\ns_cbranch_scc1 L\n" + STORE
     )
     assert outcome(Pair(text.format(4), text.format(4))).outcome is Outcome.PROVED
     assert outcome(Pair(text.format(4), text.format(5))).outcome is Outcome.REFUTED

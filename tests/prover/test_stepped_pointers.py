@@ -84,9 +84,7 @@ REFUTED = {
     "a second pointer that is stepped less": looped(
         ONE_POINTER, TWO_POINTERS.replace("v12, vcc, 16, v12", "v12, vcc, 12, v12"), second=EIGHT_ON
     ),
-    "a second pointer at another distance": looped(
-        ONE_POINTER, TWO_POINTERS, second=EIGHT_ON.replace("0, 8", "0, 4")
-    ),
+    "a second pointer at another distance": looped(ONE_POINTER, TWO_POINTERS, second=EIGHT_ON.replace("0, 8", "0, 4")),
     "a step that comes first, without going back": looped(
         SCALAR_USE.format(0) + SCALAR_STEP.format(10, 11, 16, 0),
         SCALAR_STEP.format(10, 11, 16, 0) + SCALAR_USE.format(0),

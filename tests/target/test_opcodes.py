@@ -315,9 +315,7 @@ def test_by_hand(
         ("s_atomic_add", G9, "SMEM", (0,)),
     ],
 )
-def test_atomics_with_and_without_result(
-    mnemonic: str, family: str, encoding: str, tied: tuple[int, ...]
-) -> None:
+def test_atomics_with_and_without_result(mnemonic: str, family: str, encoding: str, tied: tuple[int, ...]) -> None:
     without, result = (info(mnemonic, family, returns=returns) for returns in (False, True))
     assert without.encoding == result.encoding == encoding
     assert (without.defs, without.tied, result.defs, result.tied) == (0, (), 1, tied)

@@ -109,9 +109,7 @@ def test_counters_of_both_profilers(tmp_path: Path) -> None:
     old.write_text('Index,KernelName,gpu-id,grd,SQ_WAVES,DurationNs\n0,"f.kd",0,64,64,1000\n1,"f.kd",0,64,64,3000\n')
     assert counters_of(read_profile(old), written(KERNEL)) == {"sq_waves": 64.0, "durationns": 2000.0}
     with pytest.raises(ProfileError, match="no dispatch of f; there are: other"):
-        counters_of(
-            Profile("x", counters=(CounterRow("other", "1", "C", 1.0),)), written(KERNEL)
-        )
+        counters_of(Profile("x", counters=(CounterRow("other", "1", "C", 1.0),)), written(KERNEL))
 
 
 @pytest.mark.parametrize(

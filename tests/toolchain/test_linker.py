@@ -93,9 +93,7 @@ def test_refuses_and_names_the_culprit(source: str, words: str, library: Library
 
 def test_absolute_symbols_fill_absolute_words(library: LibraryToolchain) -> None:
     source = ".globl n\n.hidden n\ns_mov_b32 s0, n@abs32@lo\ns_mov_b32 s1, n@abs32@hi\nn = 0x100000002\n"
-    text = (
-        ELFFile(io.BytesIO(linker.link(library.assemble(source, GFX942)))).get_section_by_name(".text").data()
-    )
+    text = ELFFile(io.BytesIO(linker.link(library.assemble(source, GFX942)))).get_section_by_name(".text").data()
     assert (text[4:8], text[12:16]) == (b"\2\0\0\0", b"\1\0\0\0")
 
 

@@ -31,11 +31,7 @@ def text_of(content: bytes) -> bytes:
 def test_assembles_only_what_the_text_says(toolchain: Toolchain) -> None:
     content = toolchain.assemble("s_nop 0\ns_endpgm\n", GFX942)
     assert text_of(content) == bytes.fromhex("000080bf000081bf")
-    notes = [
-        section
-        for section in ELFFile(io.BytesIO(content)).iter_sections()
-        if section["sh_type"] == "SHT_NOTE"
-    ]
+    notes = [section for section in ELFFile(io.BytesIO(content)).iter_sections() if section["sh_type"] == "SHT_NOTE"]
     assert notes == []
 
 
@@ -153,9 +149,7 @@ def test_pins_sections(toolchain: Toolchain) -> None:
     assert linked.get_section_by_name(".text")["sh_addr"] == 0x3900
 
 
-@pytest.mark.parametrize(
-    "pins", [{".text": 0x40}, {".text": 0x1901}, {".nowhere": 0x1000}, {".text": -0x100}]
-)
+@pytest.mark.parametrize("pins", [{".text": 0x40}, {".text": 0x1901}, {".nowhere": 0x1000}, {".text": -0x100}])
 def test_refuses_impossible_pins(toolchain: Toolchain, pins: dict[str, int]) -> None:
     relocatable = toolchain.assemble((DATA / "lookup_table.s").read_text(), GFX942)
     with pytest.raises(LinkError, match=next(iter(pins))):
@@ -163,9 +157,7 @@ def test_refuses_impossible_pins(toolchain: Toolchain, pins: dict[str, int]) -> 
 
 
 def test_compiles_ir(toolchain: Toolchain) -> None:
-    ir = (
-        "define amdgpu_kernel void @k(ptr addrspace(1) %p) {\nstore i32 7, ptr addrspace(1) %p\nret void\n}\n"
-    )
+    ir = "define amdgpu_kernel void @k(ptr addrspace(1) %p) {\nstore i32 7, ptr addrspace(1) %p\nret void\n}\n"
     linked = toolchain.link(toolchain.compile_ir(ir, GFX942))
     assert ELFFile(io.BytesIO(linked)).get_section_by_name(".dynsym").get_symbol_by_name("k.kd")
     with pytest.raises(CompilationError, match="expected"):
@@ -183,9 +175,7 @@ def test_compiles_opencl(toolchain: Toolchain) -> None:
 
 
 @settings(max_examples=300, deadline=None)
-@given(
-    st.binary(max_size=120), st.sampled_from(["gfx803", "gfx900", "gfx942", "gfx1030", "gfx1100", "gfx1200"])
-)
+@given(st.binary(max_size=120), st.sampled_from(["gfx803", "gfx900", "gfx942", "gfx1030", "gfx1100", "gfx1200"]))
 def test_disassembly_covers_every_byte_once(code: bytes, cpu: str) -> None:
     words = LibraryToolchain().disassemble(code, Processor(cpu))
     at = 0

@@ -52,14 +52,10 @@ CHIPS: dict[str, tuple[str, ...]] = {
     "gfx90a": ("gfx90a",),
     "gfx940": ("gfx942", "gfx950"),
     "gfx10": tuple(
-        f"{chip}+wavefrontsize{size}"
-        for chip in ("gfx1010", "gfx1012", "gfx1013", "gfx1030")
-        for size in (32, 64)
+        f"{chip}+wavefrontsize{size}" for chip in ("gfx1010", "gfx1012", "gfx1013", "gfx1030") for size in (32, 64)
     ),
     "gfx11": tuple(f"{chip}+wavefrontsize{size}" for chip in ("gfx1100", "gfx1151") for size in (32, 64)),
-    "gfx12": tuple(
-        f"gfx1200+wavefrontsize{size}{half}" for size in (32, 64) for half in ("", ",+real-true16")
-    ),
+    "gfx12": tuple(f"gfx1200+wavefrontsize{size}{half}" for size in (32, 64) for half in ("", ",+real-true16")),
     "gfx1250": ("gfx1250", "gfx1251", "gfx1250+real-true16"),
 }
 

@@ -195,9 +195,7 @@ def _block_end(block: Block) -> _BlockEnd:
     return block.labels, last.decoded, last.target
 
 
-def _leave(
-    ends: tuple[_BlockEnd, ...], index: int, goals: dict[str, int]
-) -> tuple[tuple[int, ...], Exit | None]:
+def _leave(ends: tuple[_BlockEnd, ...], index: int, goals: dict[str, int]) -> tuple[tuple[int, ...], Exit | None]:
     """The successors of a block, and how control may leave the kernel at its end."""
     _, last, label = ends[index]
     behind = (index + 1,) if index + 1 < len(ends) else ()

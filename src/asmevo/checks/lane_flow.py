@@ -45,7 +45,6 @@ def lane_flow_findings(kernel: Kernel) -> Iterator[Finding]:
     yield from _unreachable(kernel)
 
 
-
 def _divergent_end(kernel: Kernel) -> Iterator[Finding]:
     """A branch to s_endpgm that is taken as soon as VCC is not zero, where VCC differs from lane to lane."""
     flow = ControlFlow(kernel)

@@ -45,9 +45,7 @@ def rows_body(chain: Chain, group: Group, nest: Rows) -> Body:
 
 def _stages(chain: Chain, group: Group) -> Iterator[_Stage]:
     mixing = [
-        place
-        for place in range(group.start, group.stop)
-        if not isinstance(chain.operators[place], Bias | Activate)
+        place for place in range(group.start, group.stop) if not isinstance(chain.operators[place], Bias | Activate)
     ]
     source = 0
     for place, stop in zip(mixing, [*mixing[1:], group.stop], strict=True):

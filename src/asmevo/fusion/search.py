@@ -118,9 +118,7 @@ def search(
         kernels.append(judge(chain, build(chain, plan, target), data, rows, assumptions.device))
     ranked = sorted(_ranked(chain, kernels, assumptions.launch_cycles), key=lambda fusion: fusion.cycles)
     fusions = [_whole(chain, fusion, data, rows) for fusion in islice(ranked, listed)] + ranked[listed:]
-    return FusionSearch(
-        chain, target, assumptions, rows, tuple(kernels), tuple(fusions), count_programs(chain, target)
-    )
+    return FusionSearch(chain, target, assumptions, rows, tuple(kernels), tuple(fusions), count_programs(chain, target))
 
 
 def kernel_plans(chain: Chain, target: Target) -> Iterator[KernelPlan]:

@@ -47,9 +47,7 @@ def _entries(data: bytes, file: str) -> list[tuple[str, bytes]]:
             place += 24
             if place + length > len(data) or offset + size > len(data):
                 raise UnreadableProgramError(file, "a damaged or cut-off offload bundle")
-            found.append(
-                (data[place : place + length].decode(errors="replace"), data[offset : offset + size])
-            )
+            found.append((data[place : place + length].decode(errors="replace"), data[offset : offset + size]))
             place += length
         return found
     except struct.error as error:

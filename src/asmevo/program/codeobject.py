@@ -147,9 +147,7 @@ class CodeObject:
         size, offset = int(header["sh_size"]), int(header["sh_offset"])
         occupied = header["sh_type"] not in ("SHT_NOBITS", "SHT_NULL")
         if occupied and offset + size > len(self.data):
-            raise UnreadableProgramError(
-                self.file, f"the file is cut off inside section {section.name or index}"
-            )
+            raise UnreadableProgramError(self.file, f"the file is cut off inside section {section.name or index}")
         return Section(
             index=index,
             name=section.name,
@@ -164,9 +162,7 @@ class CodeObject:
 
     def _symbols(self, elf: ELFFile) -> list[Symbol]:
         tables = [section for section in elf.iter_sections() if isinstance(section, SymbolTableSection)]
-        chosen = next(
-            (t for t in tables if t.header["sh_type"] == "SHT_SYMTAB"), tables[0] if tables else None
-        )
+        chosen = next((t for t in tables if t.header["sh_type"] == "SHT_SYMTAB"), tables[0] if tables else None)
         if chosen is None:
             return []
         return [self._symbol(symbol) for symbol in chosen.iter_symbols()]
@@ -194,17 +190,13 @@ class CodeObject:
                 if section.allocated and not section.executable and starts_code and len(found) == 1:
                     name = names[0] + _DESCRIPTOR_SUFFIX
                     size = DESCRIPTOR_SIZE
-                    found.append(
-                        Symbol(name, here, size, "OBJECT", "GLOBAL", "PROTECTED", section.index, False)
-                    )
+                    found.append(Symbol(name, here, size, "OBJECT", "GLOBAL", "PROTECTED", section.index, False))
         return found
 
     def _symbol(self, symbol: Any) -> Symbol:
         section = symbol.entry["st_shndx"]
         if isinstance(section, int) and section >= len(self.sections):
-            raise UnreadableProgramError(
-                self.file, f"the symbol {symbol.name} lies in no section of the file"
-            )
+            raise UnreadableProgramError(self.file, f"the symbol {symbol.name} lies in no section of the file")
         return Symbol(
             name=symbol.name,
             value=int(symbol.entry["st_value"]),
@@ -327,9 +319,7 @@ def _notes(data: bytes) -> list[tuple[bytes, int, bytes]]:
     """(owner, type, content) of an ELF note section; a cut-off entry ends the list."""
     found, place = [], 0
     while place + 12 <= len(data):
-        owner_size, size, kind = (
-            int.from_bytes(data[place + i : place + i + 4], "little") for i in (0, 4, 8)
-        )
+        owner_size, size, kind = (int.from_bytes(data[place + i : place + i + 4], "little") for i in (0, 4, 8))
         place += 12
         owner = data[place : place + owner_size]
         place += (owner_size + 3) & ~3

@@ -148,10 +148,7 @@ def difference(old: CodeObject, new: CodeObject, addresses: bool = True) -> str:
             if section.size:
                 return f"section {section.name} is missing"
             continue
-        if (
-            _contents(old, section, addresses) != _contents(new, other, addresses)
-            or other.size != section.size
-        ):
+        if _contents(old, section, addresses) != _contents(new, other, addresses) or other.size != section.size:
             return f"section {section.name} has other bytes"
         if addresses and other.address != section.address:
             return f"section {section.name} is at {other.address:#x} instead of {section.address:#x}"
@@ -321,9 +318,7 @@ class _Disassembly:
 
     def _instruction(self, kernel: Kernel, instruction: Instruction, places: Mapping[int, int]) -> str:
         decoded = instruction.decoded
-        if self._is_symbolic(instruction) and is_faithful(
-            _as_probe(instruction), self.target, self.processor
-        ):
+        if self._is_symbolic(instruction) and is_faithful(_as_probe(instruction), self.target, self.processor):
             assert instruction.reference is not None
             return self._reference(kernel, instruction, instruction.reference, places)
         if instruction.target is not None and is_faithful(decoded, self.target, self.processor):
@@ -378,9 +373,7 @@ class _Disassembly:
     def _descriptor(self, symbol: Symbol) -> list[str]:
         name = symbol.name.removesuffix(".kd")
         descriptor = self.image.descriptors[name]
-        edited = next(
-            (k.descriptor for k in self.kernels if k.name == name and k.descriptor is not None), None
-        )
+        edited = next((k.descriptor for k in self.kernels if k.name == name and k.descriptor is not None), None)
         descriptor = edited or descriptor
         if self.plan.blocks:
             return descriptor_block(name, descriptor, self.target)

@@ -28,9 +28,7 @@ _SRC0Y_MASK, _VSRC1Y_SHIFT, _VSRC1Y_MASK = 0x1FF, 9, 0xFF << 9
 _BANKS_COUNT = 4
 
 
-def respell_duals(
-    text: str, scanned: list[SourceLine], error: AssemblyError, processor: Processor
-) -> str | None:
+def respell_duals(text: str, scanned: list[SourceLine], error: AssemblyError, processor: Processor) -> str | None:
     """The text with the refused dual instructions as data words; None when anything else was refused."""
     lines = text.split("\n")
     if not processor.cpu.startswith(_GPUS):

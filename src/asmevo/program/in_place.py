@@ -45,9 +45,7 @@ def write_in_place(image: CodeObject, pairs: list[tuple[Kernel, Kernel]]) -> byt
     return bytes(data)
 
 
-def _write_code(
-    image: CodeObject, data: bytearray, old: Kernel, new: Kernel, symbols: dict[str, int]
-) -> None:
+def _write_code(image: CodeObject, data: bytearray, old: Kernel, new: Kernel, symbols: dict[str, int]) -> None:
     size = new.code_size()
     if size > old.size:
         raise DoesNotFitError
@@ -72,18 +70,14 @@ def refuse_dependence_on_place(image: CodeObject, old: Kernel, new: Kernel) -> N
         return  # nothing moved
     stray = tied_to_its_place(new)
     if stray is not None:
-        words = (
-            f"`{stray.text}` in {new.name} counts from its own place in an unknown way, so nothing may move"
-        )
+        words = f"`{stray.text}` in {new.name} counts from its own place in an unknown way, so nothing may move"
         raise WriteError(image.file, words)
     for instruction in new.instructions:
         reference = instruction.reference
         if reference is None or reference.open:
             continue
         if old.address < reference.address < old.address + old.size:
-            words = (
-                f"`{instruction.text}` in {new.name} takes the address of an instruction, so nothing may move"
-            )
+            words = f"`{instruction.text}` in {new.name} takes the address of an instruction, so nothing may move"
             raise WriteError(image.file, words)
 
 
@@ -130,9 +124,7 @@ def _update_symbols(
             elif old.address < value < old.address + old.size:
                 fresh = moved.get(value)
                 if fresh is None:
-                    raise WriteError(
-                        image.file, f"a symbol names an instruction of {old.name} that was deleted"
-                    )
+                    raise WriteError(image.file, f"a symbol names an instruction of {old.name} that was deleted")
                 value = fresh
             _SYMBOL.pack_into(data, place, name, info, other, index, value, length)
 
@@ -152,9 +144,7 @@ def _update_relocations(
                 start = starts[bisect_right(starts, offset) - 1]
                 fresh = moved[start]
                 if fresh is None:
-                    raise WriteError(
-                        image.file, f"an instruction of {old.name} that needs linking was deleted"
-                    )
+                    raise WriteError(image.file, f"an instruction of {old.name} that needs linking was deleted")
                 _RELA.pack_into(data, place, offset - start + fresh, info, addend)
 
 

@@ -75,9 +75,7 @@ def _as_text(data: bytes) -> str | None:
 def _read_object(data: bytes, file: str, gpu: str | None, wave_size: int | None) -> Program:
     image = CodeObject(data, file)
     if gpu is not None and (asked := _name_of(gpu, file)) != image.target_id.name:
-        raise UnreadableProgramError(
-            file, f"the code object is for {image.target_id.name}, but {asked} was asked for"
-        )
+        raise UnreadableProgramError(file, f"the code object is for {image.target_id.name}, but {asked} was asked for")
     notes = (f"{file}: {image.target_id.note}",) if image.target_id.note else ()
     kernels = _kernels(image, _offered(image, wave_size))
     return Program(file, data, image, kernels, None, notes)
@@ -104,9 +102,7 @@ def _name_of(gpu: str, file: str) -> str:
 def _kernels(image: CodeObject, wave_size: int | None = None) -> tuple[Kernel, ...]:
     kernels = read_kernels(image, wave_size)
     if not any(kernel.instructions for kernel in kernels):
-        raise NotAProgramError(
-            image.file, "no kernel is in it: it has no code, or no symbol says where code begins"
-        )
+        raise NotAProgramError(image.file, "no kernel is in it: it has no code, or no symbol says where code begins")
     return kernels
 
 

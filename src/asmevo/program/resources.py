@@ -34,9 +34,7 @@ def with_consistent_metadata(old: Kernel, new: Kernel) -> Kernel:
     return replace(new, metadata=_followed(new.metadata, old.descriptor, new.descriptor, new.target))
 
 
-def _followed(
-    metadata: dict[str, Any], old: KernelDescriptor, new: KernelDescriptor, target: Target
-) -> dict[str, Any]:
+def _followed(metadata: dict[str, Any], old: KernelDescriptor, new: KernelDescriptor, target: Target) -> dict[str, Any]:
     before, after = dict(descriptor_fields(old, target)), dict(descriptor_fields(new, target))
     result = dict(metadata)
     for key, field in (_SIZES | _COUNTS).items():

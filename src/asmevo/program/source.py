@@ -26,9 +26,7 @@ _WAVE_IN_METADATA = re.compile(r"^[ \t-]*\.wavefront_size:[ \t]+(32|64)\b", re.M
 _HALF_REGISTER = re.compile(r"\bv(\d+|\[[^\]\n]*\])\.[lh]\b")
 _OUR_WAVE = re.compile(r"^; asmevo: wavefront size (32|64)$", re.M)
 _OUR_HALVES = re.compile(r"^; asmevo: 16-bit halves$", re.M)
-_DEPCTR = re.compile(
-    r"\b(s_wait_alu|s_waitcnt_depctr)([ \t]+)((?:depctr_\w+\([ \t]*\w+[ \t]*\)[ \t,&|]*)+)", re.I
-)
+_DEPCTR = re.compile(r"\b(s_wait_alu|s_waitcnt_depctr)([ \t]+)((?:depctr_\w+\([ \t]*\w+[ \t]*\)[ \t,&|]*)+)", re.I)
 # Hardware registers that this LLVM does not know by name; number as llvm-mc 22.1.8 encodes it.
 _HARDWARE_REGISTERS = {"HW_REG_WAVE_SCHED_MODE": 26}
 _HARDWARE_REGISTER = re.compile(rf"\bhwreg\(\s*({'|'.join(_HARDWARE_REGISTERS)})\b")
@@ -120,9 +118,7 @@ def source_variants(
     assembled = respell_depctr(_respell_hardware_registers(_respell_target(text, target_id)), target)
     found = _VERSION_LINE.search(text)
     version = int(found[1]) if found else None
-    base = SourceText(
-        text, assembled, Processor(target.name), str(target_id), target.default_wave_size, version
-    )
+    base = SourceText(text, assembled, Processor(target.name), str(target_id), target.default_wave_size, version)
     variants = [
         replace(base, wave_size=size, processor=_processor(target, target_id, size, halves))
         for size in _wave_sizes(text, file, target, wave_size)
@@ -147,9 +143,7 @@ def _target_id(text: str, file: str, gpu: str | None) -> tuple[TargetId, int | N
     line = text.count("\n", 0, found.start()) + 1
     named = _parsed(name, file, line)
     if asked is not None and asked.name != named.name:
-        raise UnreadableProgramError(
-            file, f"the text is for {named.name}, but {asked.name} was asked for", line
-        )
+        raise UnreadableProgramError(file, f"the text is for {named.name}, but {asked.name} was asked for", line)
     return (asked if asked is not None and asked.features and not named.features else named), line
 
 

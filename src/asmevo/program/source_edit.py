@@ -43,9 +43,7 @@ class _Lines(Struct):
 @overload
 def edit_source(program: Program, pairs: list[tuple[Kernel, Kernel]]) -> str: ...
 @overload
-def edit_source(
-    program: Program, pairs: list[tuple[Kernel, Kernel]], *, alignment_written_out: bool
-) -> str | None: ...
+def edit_source(program: Program, pairs: list[tuple[Kernel, Kernel]], *, alignment_written_out: bool) -> str | None: ...
 def edit_source(
     program: Program, pairs: list[tuple[Kernel, Kernel]], *, alignment_written_out: bool = False
 ) -> str | None:
@@ -126,9 +124,7 @@ class _Editor:
 
     def _edit_block(self, before: Block, after: Block) -> None:
         places = {instruction.id: place for place, instruction in enumerate(before.instructions)}
-        staying = _longest_ascending(
-            [(each.id, places[each.id]) for each in after.instructions if each.id in places]
-        )
+        staying = _longest_ascending([(each.id, places[each.id]) for each in after.instructions if each.id in places])
         home = self._line(before.instructions[0]) if before.instructions else None
         last: int | None = None
         waiting: list[str] = []

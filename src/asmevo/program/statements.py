@@ -12,9 +12,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-_COMMENT_OR_STRING = re.compile(
-    r'"(?:\\.|[^"\\\n])*"|/\*.*?(?:\*/|\Z)|//[^\n]*|;[^\n]*|^[ \t]*\#[^\n]*', re.S | re.M
-)
+_COMMENT_OR_STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|/\*.*?(?:\*/|\Z)|//[^\n]*|;[^\n]*|^[ \t]*\#[^\n]*', re.S | re.M)
 _LABEL = re.compile(r'[ \t]*(?:[\w.$@]+|"[^"]*")[ \t]*:(?!:)')
 _TOKEN = re.compile(r"[ \t]*([^\s,]+)")
 # fmt: off

@@ -90,9 +90,7 @@ def _verify(program: Program, data: bytes, kernels: Mapping[str, Kernel], moved:
     try:
         again = read_program(data, program.file, gpu)
     except ProgramError as error:
-        raise WriteError(
-            program.file, f"the edited program cannot be read: {error.words}", error.line
-        ) from error
+        raise WriteError(program.file, f"the edited program cannot be read: {error.words}", error.line) from error
     if len(again.kernels) != len(program.kernels):
         raise WriteError(program.file, "the edited program has other kernels")
     for old, found in zip(program.kernels, again.kernels, strict=True):

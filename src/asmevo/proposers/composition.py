@@ -77,9 +77,7 @@ def _gaps(old: Block, new: Block) -> list[_Gap]:
         if each.id in places and old.instructions[places[each.id]] == each
     ]
     stay = [(-1, -1), *longest_rising(same), (len(old.instructions), len(new.instructions))]
-    return [
-        _Gap(range(before[0] + 1, behind[0]), range(before[1] + 1, behind[1])) for before, behind in pairwise(stay)
-    ]
+    return [_Gap(range(before[0] + 1, behind[0]), range(before[1] + 1, behind[1])) for before, behind in pairwise(stay)]
 
 
 def _reach(old: Block, new: Block, gaps: list[_Gap]) -> list[int]:

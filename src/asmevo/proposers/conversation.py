@@ -128,8 +128,7 @@ def task_line(facts: Facts, limits: TaskLimits) -> bytes:
             successors=flow.successors[block.index],
             loop_depth=flow.loop_depth[block.index],
             instructions=tuple(
-                InstructionText(id=each.id, text=each.text, code=each.decoded.code.hex())
-                for each in block.instructions
+                InstructionText(id=each.id, text=each.text, code=each.decoded.code.hex()) for each in block.instructions
             ),
         )
         for block in kernel.blocks

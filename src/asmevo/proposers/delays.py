@@ -142,5 +142,3 @@ def _paired(wanted: list[Delay], max_skip: int) -> list[tuple[int, str]]:
 def _text(first: str, skip: int, second: str) -> str:
     middle = f"instskip({_SKIP_WORDS[skip]}) | " if skip else ""
     return f"s_delay_alu instid0({first}) | {middle}instid1({second})"
-
-

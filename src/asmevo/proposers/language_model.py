@@ -105,9 +105,7 @@ class LanguageModel(Struct, frozen=True):
         facts.record(self.name, body | {"prompt": asked, "answer": said})
         return said
 
-    def _judged(
-        self, facts: Facts, answer: Answer, allowed: frozenset[int]
-    ) -> Generator[EditScript, bool | None, str]:
+    def _judged(self, facts: Facts, answer: Answer, allowed: frozenset[int]) -> Generator[EditScript, bool | None, str]:
         """Hands the ideas on; returns what became of each, as the next turn."""
         outcomes = []
         for number, idea in enumerate(answer.ideas[: self.limits.ideas], 1):

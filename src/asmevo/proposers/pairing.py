@@ -93,9 +93,7 @@ class DualIssue:
                 words = f"{self.name}: {len(chosen)} blocks, {_gain(kernel, together)}"
                 yield script_between(kernel, together, words, roomier_descriptor(kernel, together))
 
-    def _block(
-        self, facts: Facts, index: int, rules: VopdFacts
-    ) -> Generator[EditScript, bool | None, _Made | None]:
+    def _block(self, facts: Facts, index: int, rules: VopdFacts) -> Generator[EditScript, bool | None, _Made | None]:
         """The first accepted of the ways for a block, the cheapest first; of a block that is not hot the one way with
         most pairs."""
         kernel = facts.kernel

@@ -112,5 +112,3 @@ class Boundless(Reach):
         if space is Space.SCRATCH:
             return self.lane_pages[lane], address & 0xFFFFFFFF
         return self.global_pages, address
-
-

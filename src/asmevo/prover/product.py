@@ -247,9 +247,7 @@ class Product:
         for unit, term in chosen.items():
             if VECTOR_MASK >> unit & 1:
                 partly = cut.in_enabled_lanes_only((side, unit))
-                state.units[unit] = (
-                    build.selected(enabled, term, self._unknown(cut, side, unit)) if partly else term
-                )
+                state.units[unit] = build.selected(enabled, term, self._unknown(cut, side, unit)) if partly else term
         return state
 
     def _unknown(self, cut: Cut, side: int, unit: int) -> Term:
@@ -403,9 +401,7 @@ class Product:
         if self.equality.same(one.condition, other.condition) is not True:  # type: ignore[arg-type]
             raise UndecidedError("control leaves for different places", *blamed)
 
-    def _fork(
-        self, cut: Cut, first: Stretch, second: Stretch, path: int, blamed: list[Instruction]
-    ) -> None:
+    def _fork(self, cut: Cut, first: Stretch, second: Stretch, path: int, blamed: list[Instruction]) -> None:
         mine, theirs = first.decision.condition, second.decision.condition
         assert mine is not None
         assert theirs is not None

@@ -338,5 +338,3 @@ def _exec_mask(random: np.random.Generator, lanes: int, entry: bool) -> int:
     if kind == 2:
         return (1 << int(random.integers(1, lanes + 1))) - 1
     return (int(random.integers(1, 1 << 32)) << 32 | int(random.integers(1, 1 << 32))) & whole or 1
-
-

@@ -103,9 +103,7 @@ def opcode_variants(mnemonic: str, family: str) -> tuple[OpcodeInfo, ...]:
     ids = _family(family).get(mnemonic)
     if ids is None:
         return ()
-    return tuple(
-        OpcodeInfo(mnemonic, *_signature(index)) for index in ([ids] if isinstance(ids, int) else ids)
-    )
+    return tuple(OpcodeInfo(mnemonic, *_signature(index)) for index in ([ids] if isinstance(ids, int) else ids))
 
 
 @cache

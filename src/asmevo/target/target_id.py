@@ -52,7 +52,7 @@ def parse_target_id(text: str) -> TargetId:
     found = _NAME.search(whole)
     if found is None:
         raise unknown(whole)
-    name, rest = _split(whole[found.start():].lower())
+    name, rest = _split(whole[found.start() :].lower())
     if name.endswith("generic"):
         hint = f"choose one, e.g. {_nearest(name.removesuffix('generic').replace('-', ''))}"
         raise UnknownTargetError(f"generic target {name!r} names a family, not a GPU; {hint}")
@@ -67,7 +67,7 @@ def parse_target_id(text: str) -> TargetId:
 def _split(text: str) -> tuple[str, str]:
     generic = re.match(r"gfx[0-9-]+-generic", text)
     name = generic or re.match(r"gfx[0-9a-z]+", text)
-    return (name.group(), text[name.end():]) if name else (text, "")
+    return (name.group(), text[name.end() :]) if name else (text, "")
 
 
 def _nearest(name: str) -> str:

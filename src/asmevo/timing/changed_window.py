@@ -26,9 +26,7 @@ class ChangedWindow:
     `cycles` are the kernel's own, for `waves` waves on the SIMD. Other arguments and errors as those of `estimate`.
     """
 
-    def __init__(
-        self, kernel: Kernel, *, waves: int = 1, trip_count: TripCounts = None, memory: Memory = "l2"
-    ) -> None:
+    def __init__(self, kernel: Kernel, *, waves: int = 1, trip_count: TripCounts = None, memory: Memory = "l2") -> None:
         self.cycles = estimate(kernel, waves=waves, trip_count=trip_count, memory=memory).cycles
         self._kernel, self._waves, self._trip_count = kernel, waves, trip_count
         self._machine = machine_for(kernel.target, kernel.wave_size, memory)

@@ -252,11 +252,7 @@ class _Summary:
         total, issued = max(ends), sum(issues.values())
         listed = self._stalls(stalls)
         reasons = _by_reason(listed)
-        used = (
-            {port.name.lower(): cycles * waves / total for port, cycles in sorted(busy.items())}
-            if total
-            else {}
-        )
+        used = {port.name.lower(): cycles * waves / total for port, cycles in sorted(busy.items())} if total else {}
         return Estimate(
             kernel=self._kernel.name,
             target=self._kernel.target.name,
@@ -313,8 +309,7 @@ class _Summary:
         unknown = sorted(
             h
             for h in loops
-            if self._trip_count is None
-            or (not isinstance(self._trip_count, int) and h not in self._trip_count)
+            if self._trip_count is None or (not isinstance(self._trip_count, int) and h not in self._trip_count)
         )
         if unknown:
             loops_of = "loop at block" if len(unknown) == 1 else "loops at blocks"
@@ -394,9 +389,7 @@ def _stretch_stalls(log: StretchLog, trips: int) -> dict[tuple[int, int, Any], f
     return found
 
 
-def _add(
-    total: dict[tuple[int, int, Any], float], part: Mapping[tuple[int, int, Any], float], weight: float
-) -> None:
+def _add(total: dict[tuple[int, int, Any], float], part: Mapping[tuple[int, int, Any], float], weight: float) -> None:
     for key, cycles in part.items():
         total[key] = total.get(key, 0.0) + weight * cycles
 

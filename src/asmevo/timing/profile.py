@@ -138,9 +138,7 @@ def _costs_of_waves(kernel: Kernel, waves: Iterable[TracedWave]) -> dict[int, Co
     return {place: Cost(*values) for place, values in sums.items()}
 
 
-def _seen_between(
-    kernel: Kernel, rows: Mapping[int, TraceRow], links: Iterable[CoverLink]
-) -> dict[str, Distribution]:
+def _seen_between(kernel: Kernel, rows: Mapping[int, TraceRow], links: Iterable[CoverLink]) -> dict[str, Distribution]:
     """From statistics: loads and the waits behind them in the code."""
     order = {instruction.id: place for place, instruction in enumerate(kernel.instructions)}
     seen: dict[str, list[float]] = {}

@@ -20,9 +20,7 @@ from asmevo.program.kernel import Kernel
 def trips_from_counts(kernel: Kernel, executed: Mapping[int, int]) -> dict[int, int]:
     """Iterations by the index of the header block, at least 1, rounded; `executed` is by instruction id."""
     flow = ControlFlow(kernel)
-    counts = [
-        executed.get(block.instructions[0].id, 0) if block.instructions else None for block in kernel.blocks
-    ]
+    counts = [executed.get(block.instructions[0].id, 0) if block.instructions else None for block in kernel.blocks]
     flows = _edge_flows(flow, counts)
     found = {}
     for loop in flow.loops:

@@ -51,8 +51,7 @@ def restore(content: bytes, source: str) -> bytes:
         image[_ABI_VERSION_AT] = _ABI_VERSIONS[versions[-1]]
     headers_at, count, names_index = _header_fields(image)
     headers = [
-        elf.SECTION_HEADER.unpack_from(image, headers_at + index * elf.SECTION_HEADER_SIZE)
-        for index in range(count)
+        elf.SECTION_HEADER.unpack_from(image, headers_at + index * elf.SECTION_HEADER_SIZE) for index in range(count)
     ]
     names_at = headers[names_index][4]
 
@@ -131,7 +130,5 @@ def _without_empty_metadata(notes: bytearray) -> int:
     if at != len(notes) or _NOTE_HEADER.unpack_from(notes, last)[2] != _METADATA_NOTE:
         return len(notes)
     description = last + _NOTE_HEADER.size + len(_NOTE_OWNER)
-    is_empty = notes.startswith(_NOTE_OWNER, last + _NOTE_HEADER.size) and notes.startswith(
-        _NO_KERNELS, description
-    )
+    is_empty = notes.startswith(_NOTE_OWNER, last + _NOTE_HEADER.size) and notes.startswith(_NO_KERNELS, description)
     return last if is_empty else len(notes)

@@ -38,7 +38,5 @@ def compile_opencl(clang: Path, source: str, processor: Processor, file: str) ->
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0 or not result.exists():
             lines = [line.replace(str(path), file) for line in done.stderr.splitlines() if "error" in line]
-            raise CompilationError(
-                lines[0] if lines else f"{file}: clang failed with exit code {done.returncode}"
-            )
+            raise CompilationError(lines[0] if lines else f"{file}: clang failed with exit code {done.returncode}")
         return result.read_bytes()

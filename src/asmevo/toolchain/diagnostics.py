@@ -6,9 +6,7 @@ import re
 
 from asmevo.toolchain.errors import Diagnostic
 
-_PLACE = re.compile(
-    r"^(?P<file>[^\n]*?):(?P<line>\d+):(?P<column>\d+): (?:error: |warning: )?(?P<words>.*)$", re.M
-)
+_PLACE = re.compile(r"^(?P<file>[^\n]*?):(?P<line>\d+):(?P<column>\d+): (?:error: |warning: )?(?P<words>.*)$", re.M)
 
 
 def parse_diagnostics(text: str, file: str) -> list[Diagnostic]:

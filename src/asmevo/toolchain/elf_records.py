@@ -74,9 +74,7 @@ def pack_section_header(
     return SECTION_HEADER.pack(name, kind, flags, address, offset, size, link, info, alignment, entry_size)
 
 
-def pack_symbol(
-    name: int, kind: int, binding: int, visibility: int, section: int, value: int, size: int
-) -> bytes:
+def pack_symbol(name: int, kind: int, binding: int, visibility: int, section: int, value: int, size: int) -> bytes:
     """One symbol table entry; `name` is its offset in the string table."""
     return SYMBOL.pack(name, binding << 4 | kind, visibility, section, value & _MASK, size)
 

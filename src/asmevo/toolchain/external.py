@@ -46,9 +46,7 @@ class ExternalToolchain:
     @property
     def version(self) -> str:
         """What `llvm-mc --version` says."""
-        text = subprocess.run(
-            [self._tool("llvm-mc"), "--version"], capture_output=True, text=True, check=False
-        ).stdout
+        text = subprocess.run([self._tool("llvm-mc"), "--version"], capture_output=True, text=True, check=False).stdout
         found = re.search(r"LLVM version (\S+)", text)
         return found[1] if found else "unknown"
 
@@ -168,9 +166,7 @@ class ExternalToolchain:
         )
         if done.returncode != 0:
             words = done.stderr.decode(errors="replace").replace("<stdin>", file)
-            raise CompilationError(
-                next((line for line in words.splitlines() if "error" in line), words.strip())
-            )
+            raise CompilationError(next((line for line in words.splitlines() if "error" in line), words.strip()))
         return done.stdout
 
     def compile_opencl(self, source: str, processor: Processor, file: str = "<opencl>") -> bytes:

@@ -82,9 +82,7 @@ def _library_path() -> Path:
         path = Path(root) / "llvm" / "librocmllvm.so"
         if path.exists():
             return path
-    raise ToolchainMissingError(
-        "rocm-llvm-python is not installed; `pip install rocm-llvm-python` brings AMD's LLVM"
-    )
+    raise ToolchainMissingError("rocm-llvm-python is not installed; `pip install rocm-llvm-python` brings AMD's LLVM")
 
 
 @functools.cache
@@ -144,9 +142,7 @@ class _Session:
         text = ir.encode()
         buffer = self.llvm.LLVMCreateMemoryBufferWithMemoryRangeCopy(text, len(text), file.encode())
         module, message = _POINTER(), _POINTER()
-        failed = self.llvm.LLVMParseIRInContext(
-            self.context, buffer, ctypes.byref(module), ctypes.byref(message)
-        )
+        failed = self.llvm.LLVMParseIRInContext(self.context, buffer, ctypes.byref(module), ctypes.byref(message))
         words = _take_message(self.llvm, message)
         if failed or not module.value:
             raise CompilationError(words.strip() or f"{file}: not LLVM IR")
@@ -233,9 +229,7 @@ class LibraryToolchain:
             assembly_guard.seconds_for(source),
         )
         if content is None:
-            raise AssemblyError(
-                _as_diagnostics([assembled_object.plain(words) for words in complaints], file)
-            )
+            raise AssemblyError(_as_diagnostics([assembled_object.plain(words) for words in complaints], file))
         return assembled_object.restore(content, source)
 
     def disassemble(self, code: bytes, processor: Processor, address: int = 0) -> list[DecodedWord]:
@@ -252,15 +246,11 @@ class LibraryToolchain:
             left = end - offset
             size, exact = 0, True
             if offset not in deadly:
-                size = decode(
-                    handle, start + offset, left + decoding.PADDING, address + offset, text, _TEXT_LIMIT
-                )
+                size = decode(handle, start + offset, left + decoding.PADDING, address + offset, text, _TEXT_LIMIT)
                 if size == 0:
                     exact = False
                     for spelling in decoding.older_spellings(code, offset, processor.cpu):
-                        other = ctypes.create_string_buffer(
-                            spelling + code[offset + 8 : offset + 16], decoding.PADDING
-                        )
+                        other = ctypes.create_string_buffer(spelling + code[offset + 8 : offset + 16], decoding.PADDING)
                         size = decode(handle, other, decoding.PADDING, address + offset, text, _TEXT_LIMIT)
                         if size:
                             break

@@ -91,16 +91,13 @@ def read_object(content: bytes) -> ObjectFile:
 def _read(content: bytes) -> ObjectFile:
     if content[:6] != b"\x7fELF\x02\x01":
         raise LinkError("not a 64-bit little-endian ELF object")
-    (identity, kind, machine, _, _, _, sections_at, flags, *_, count, names_index) = elf.HEADER.unpack_from(
-        content
-    )
+    (identity, kind, machine, _, _, _, sections_at, flags, *_, count, names_index) = elf.HEADER.unpack_from(content)
     if machine != elf.EM_AMDGPU:
         raise LinkError("not an AMDGPU object")
     if kind != elf.ET_REL:
         raise LinkError("not a relocatable object; is it linked already?")
     headers = [
-        elf.SECTION_HEADER.unpack_from(content, sections_at + at * elf.SECTION_HEADER_SIZE)
-        for at in range(count)
+        elf.SECTION_HEADER.unpack_from(content, sections_at + at * elf.SECTION_HEADER_SIZE) for at in range(count)
     ]
     names = _content(content, headers[names_index], "section names")
     sections = [_section(content, index, header, names) for index, header in enumerate(headers)]
@@ -154,9 +151,7 @@ def _symbols(table: InputSection, names: InputSection, sections: list[InputSecti
 def _add_space(sections: list[InputSection], alignment: int, size: int) -> int:
     """Room in .bss for a common symbol; the answer is the section's index."""
     flags = elf.SHF_ALLOC | elf.SHF_WRITE
-    sections.append(
-        InputSection(len(sections), ".bss", elf.SHT_NOBITS, flags, max(alignment, 1), 0, size, b"")
-    )
+    sections.append(InputSection(len(sections), ".bss", elf.SHT_NOBITS, flags, max(alignment, 1), 0, size, b""))
     return sections[-1].index
 
 

@@ -65,9 +65,7 @@ class OutputSection(Struct, eq=False):
     @property
     def access(self) -> int:
         """The segment flags that the section needs."""
-        return (
-            elf.PF_R | (elf.PF_W if self.flags & elf.SHF_WRITE else 0) | (elf.PF_X if self.executable else 0)
-        )
+        return elf.PF_R | (elf.PF_W if self.flags & elf.SHF_WRITE else 0) | (elf.PF_X if self.executable else 0)
 
     @property
     def executable(self) -> bool:
@@ -168,11 +166,7 @@ def _note_segments(loaded: list[OutputSection]) -> list[Segment]:
     previous: OutputSection | None = None
     for section in loaded:
         if section.kind == elf.SHT_NOTE:
-            joins = (
-                previous is not None
-                and previous.kind == elf.SHT_NOTE
-                and previous.alignment == section.alignment
-            )
+            joins = previous is not None and previous.kind == elf.SHT_NOTE and previous.alignment == section.alignment
             if joins:
                 segments[-1].sections.append(section)
             else:
@@ -198,9 +192,7 @@ def _check_pins(sections: list[OutputSection], pins: Mapping[str, int]) -> None:
         if address < 0 or address + allocated[name].size >= 1 << 47:
             raise LinkError(f"cannot pin {name} at {address:#x}: outside the address space")
         if address % allocated[name].alignment:
-            raise LinkError(
-                f"cannot pin {name} at {address:#x}: its alignment is {allocated[name].alignment:#x}"
-            )
+            raise LinkError(f"cannot pin {name} at {address:#x}: its alignment is {allocated[name].alignment:#x}")
 
 
 def _place_in_memory(loads: list[Segment], headers_size: int, pins: Mapping[str, int]) -> None:

@@ -130,9 +130,7 @@ class _Linker:
         gnu_hash = gnu_hash_table([symbol.name for symbol in exported], len(imported) + 1)
         hash_table = sysv_hash_table([symbol.name for symbol in self.dynamic_symbols])
         alloc = elf.SHF_ALLOC
-        self.dynsym = OutputSection(
-            ".dynsym", elf.SHT_DYNSYM, alloc, 8, elf.SYMBOL_SIZE, link=".dynstr", info=1
-        )
+        self.dynsym = OutputSection(".dynsym", elf.SHT_DYNSYM, alloc, 8, elf.SYMBOL_SIZE, link=".dynstr", info=1)
         self.dynsym.size = elf.SYMBOL_SIZE * (1 + len(self.dynamic_symbols))
         self.gnu_hash = _section(".gnu.hash", elf.SHT_GNU_HASH, alloc, 8, gnu_hash, link=".dynsym")
         self.hash = _section(".hash", elf.SHT_HASH, alloc, 4, hash_table, link=".dynsym", entry_size=4)
@@ -146,9 +144,7 @@ class _Linker:
             if symbol.preemptible or symbol.section is not None
         ]
         self.rela.size = elf.RELA_SIZE * len(self.for_loader)
-        self.dynamic = OutputSection(
-            ".dynamic", elf.SHT_DYNAMIC, _WRITABLE, 8, elf.DYNAMIC_SIZE, link=".dynstr"
-        )
+        self.dynamic = OutputSection(".dynamic", elf.SHT_DYNAMIC, _WRITABLE, 8, elf.DYNAMIC_SIZE, link=".dynstr")
 
     def _tables(self) -> list[OutputSection]:
         tables = [self.dynsym, self.gnu_hash, self.hash, self.dynamic, self.dynstr]
@@ -190,9 +186,7 @@ class _Linker:
 
     def _fill_dynamic_tables(self) -> None:
         symbols = [bytes(elf.SYMBOL_SIZE)]
-        symbols += [
-            self._pack_symbol(symbol, self.dynamic_name_at[symbol]) for symbol in self.dynamic_symbols
-        ]
+        symbols += [self._pack_symbol(symbol, self.dynamic_name_at[symbol]) for symbol in self.dynamic_symbols]
         self.dynsym.set_content(b"".join(symbols))
         for symbol, at in self.slots.items():
             if not symbol.preemptible and symbol.section is None:
@@ -237,9 +231,7 @@ class _Linker:
         entries = [self._pack_symbol(symbol, name_at[symbol]) for symbol in self.local_symbols]
         place_of_dynamic = (self._index_of(self.dynamic), self.dynamic.address)
         entries.append(
-            elf.pack_symbol(
-                names.add("_DYNAMIC"), elf.STT_NOTYPE, elf.STB_LOCAL, elf.STV_HIDDEN, *place_of_dynamic, 0
-            )
+            elf.pack_symbol(names.add("_DYNAMIC"), elf.STT_NOTYPE, elf.STB_LOCAL, elf.STV_HIDDEN, *place_of_dynamic, 0)
         )
         entries += [self._pack_symbol(symbol, name_at[symbol]) for symbol in self.global_symbols]
         self.symtab.set_content(bytes(elf.SYMBOL_SIZE) + b"".join(entries))
@@ -249,11 +241,7 @@ class _Linker:
     def _pack_symbol(self, symbol: Symbol, name_at: int) -> bytes:
         index = symbol.section_index
         if symbol.section is not None:
-            index = (
-                self._index_of(self.homes[symbol.section.index][0])
-                if symbol.section.index in self.homes
-                else 0
-            )
+            index = self._index_of(self.homes[symbol.section.index][0]) if symbol.section.index in self.homes else 0
         binding = elf.STB_LOCAL if symbol.local else symbol.binding
         value = self._address_of(symbol)
         return elf.pack_symbol(name_at, symbol.kind, binding, symbol.visibility, index, value, symbol.size)
@@ -269,9 +257,7 @@ class _Linker:
             image[at : at + len(content)] = content
 
         headers_size = elf.HEADER_SIZE + elf.PROGRAM_HEADER_SIZE * len(segments)
-        segments = [
-            segment for segment in segments if not segment.superfluous
-        ]  # their room stays, as with lld
+        segments = [segment for segment in segments if not segment.superfluous]  # their room stays, as with lld
         names_index = self._index_of(self.shstrtab)
         identity, flags = self.source.identity, self.source.flags
         put(0, elf.pack_header(identity, flags, headers_at, len(segments), count, names_index))

@@ -84,16 +84,12 @@ def scan(
                     _check_distance(source, relocation, rule)
                 elif _needs_loader(source, relocation, rule):
                     loader.append(
-                        LoaderRelocation(
-                            section, start + relocation.offset, relocation.symbol, relocation.addend
-                        )
+                        LoaderRelocation(section, start + relocation.offset, relocation.symbol, relocation.addend)
                     )
     return list(slots), loader
 
 
-def apply(
-    sections: list[OutputSection], address_of: Callable[[Symbol], int], slot_of: Callable[[Symbol], int]
-) -> None:
+def apply(sections: list[OutputSection], address_of: Callable[[Symbol], int], slot_of: Callable[[Symbol], int]) -> None:
     """Writes every word that is known once the addresses are."""
     for section in sections:
         for source, start in section.inputs:
@@ -101,18 +97,12 @@ def apply(
                 rule = _rule(source, relocation)
                 if rule is None:
                     continue
-                if (
-                    section.allocated
-                    and rule.form is Form.ABSOLUTE
-                    and _needs_loader(source, relocation, rule)
-                ):
+                if section.allocated and rule.form is Form.ABSOLUTE and _needs_loader(source, relocation, rule):
                     continue
                 at = start + relocation.offset
                 value = relocation.addend
                 value += (
-                    slot_of(relocation.symbol)
-                    if rule.form is Form.SLOT_DISTANCE
-                    else address_of(relocation.symbol)
+                    slot_of(relocation.symbol) if rule.form is Form.SLOT_DISTANCE else address_of(relocation.symbol)
                 )
                 if rule.form is not Form.ABSOLUTE:
                     value -= section.address + at
@@ -140,13 +130,9 @@ def _check_distance(source: InputSection, relocation: Relocation, rule: Rule) ->
     if symbol.undefined and symbol.preemptible:
         raise _refusal(source, relocation, "the symbol has no definition")
     if symbol.preemptible:
-        raise _refusal(
-            source, relocation, "another image may replace the symbol; declare it .protected or .hidden"
-        )
+        raise _refusal(source, relocation, "another image may replace the symbol; declare it .protected or .hidden")
     if symbol.absolute:
-        raise _refusal(
-            source, relocation, "the symbol is a number, which has no distance from a place in the image"
-        )
+        raise _refusal(source, relocation, "the symbol is a number, which has no distance from a place in the image")
 
 
 def _needs_loader(source: InputSection, relocation: Relocation, rule: Rule) -> bool:
