@@ -125,7 +125,7 @@ def optimized(files: tuple[str, str], tmp_path: Path, *more: str) -> tuple[int, 
     """Exit code, text and patch of a short search at level release."""
     output = tmp_path / "found.patch"
     words = ["optimize", files[0], "-o", str(output), "--level", "release", "--budget", "12", "--ledger"]
-    done = runner.invoke(app, [*words, str(tmp_path / "runs"), "--proposers", "list-scheduler,waits", *more])
+    done = runner.invoke(app, [*words, str(tmp_path / "runs"), "--proposers", "renamer,local-search", *more])
     patch = json.loads(output.read_text()) if output.exists() else {}
     return done.exit_code, done.output, patch
 

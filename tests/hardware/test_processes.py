@@ -65,7 +65,11 @@ def test_a_worker_that_cannot_be_killed_is_a_lost_gpu(monkeypatch: pytest.Monkey
 
 def test_an_interrupted_question_leaves_no_worker(monkeypatch: pytest.MonkeyPatch, calls: Path) -> None:
     monkeypatch.setenv("ASMEVO_STAND_IN_INIT", "hang")
-    asking = "from asmevo.hardware import find_device\ntry: find_device()\nexcept KeyboardInterrupt: pass"
+    asking = (
+        "import signal; from asmevo.hardware import find_device\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # not ignored, as it is behind a shell's &\n"
+        "try: find_device()\nexcept KeyboardInterrupt: pass"
+    )
     parent = subprocess.Popen([sys.executable, "-c", asking])
     assert until(lambda: bool(callers(calls)))
     parent.send_signal(signal.SIGINT)
