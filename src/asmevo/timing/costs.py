@@ -15,7 +15,7 @@ from asmevo.program.instruction import Decoded
 from asmevo.program.registers import EXEC_MASK, SGPR_MASK, VCC_MASK
 from asmevo.target.facts import Known
 from asmevo.timing.instruction_class import Port
-from asmevo.timing.register_file import Operands, Results
+from asmevo.timing.register_file import Operands
 
 LANE_MASKS = VCC_MASK | EXEC_MASK
 SCALAR_RESULTS = SGPR_MASK | VCC_MASK
@@ -115,7 +115,6 @@ class Profile(Struct, frozen=True, eq=False):
     issue_busy: Cause = _ISSUE
     gathered: Operands | None = None
     accumulates: bool = False
-    vector_writes: Results = ()
     to_execute: int = 0
     writes_scalar: bool = False
     counted: int = 0

@@ -145,7 +145,7 @@ class Machine:
         vector = profile.port in (Port.VALU, Port.TRANS, Port.MATRIX)
         scalar_result = writes_scalar(profile.decoded, SCALAR_RESULTS)
         writes_exec = bool(profile.decoded.writes & EXEC_MASK)
-        facts = self.register_file if profile.port in (Port.VALU, Port.TRANS) else None
+        facts = self.register_file if profile.kind == "valu" else None
         return replace(
             profile,
             vector=vector,
@@ -159,7 +159,6 @@ class Machine:
             writes_exec=writes_exec,
             accumulates=accumulates(profile.decoded),
             gathered=facts.operands(source_positions(profile.decoded)) if facts is not None else None,
-            vector_writes=facts.results(units_of(profile.decoded.writes & VECTOR_MASK)) if facts is not None else (),
             reads_vector=bool(profile.decoded.reads & VECTOR_MASK),
             moves_nothing=profile.port is Port.VMEM and moves_nothing(profile.decoded),
             in_memory=profile.port in _MEMORY_PORTS,

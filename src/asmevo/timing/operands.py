@@ -6,7 +6,8 @@ from asmevo.program.instruction import Decoded
 from asmevo.program.registers import VECTOR_MASK, units_of
 from asmevo.timing.instruction_class import Port
 
-_ACCUMULATOR = 2
+FIRST, SECOND, THIRD, ACCUMULATOR = range(4)
+"""Positions of vector sources."""
 _WRITES_IN_PART = (
     *("v_cvt_pk_fp8_f32", "v_cvt_pk_bf8_f32", "v_fma_mixlo", "v_fma_mixhi"),
     *("v_permlane16_b32", "v_permlanex16_b32", "v_permlane16_var_b32", "v_permlanex16_var_b32"),
@@ -93,7 +94,6 @@ def reading_fact(decoded: Decoded, port: Port, scalars: int) -> str:
 def source_positions(decoded: Decoded) -> tuple[tuple[int, int], ...]:
     """Source position and unit of each VGPR read, each register once.
 
-    An accumulator that is overwritten is in the third place.
     Both halves of a dual instruction count their positions from their own destination.
     """
     found: dict[int, int] = {}
@@ -103,9 +103,9 @@ def source_positions(decoded: Decoded) -> tuple[tuple[int, int], ...]:
         mask = operand.registers.mask & VECTOR_MASK & needed if operand.registers is not None else 0
         if operand.written:
             position = 0
-            place = _ACCUMULATOR
+            place = ACCUMULATOR
         else:
-            place, position = position, position + 1
+            place, position = min(position, THIRD), position + 1
         if operand.read:
             for unit in units_of(mask):
                 found.setdefault(unit, place)

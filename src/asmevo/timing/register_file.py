@@ -1,85 +1,71 @@
 """Reading the operands of vector instructions: why a v_fmac sometimes executes a cycle or two late.
 
-On targets with two clocks the operands of a queued vector instruction are gathered in order, some cycles before it
-executes, the accumulator first, from VGPR banks (register number modulo the number of banks) with a few read ports
-each. An instruction whose reads find no free port waits, and everything behind it.
+On targets with two clocks the operands of a queued vector instruction are gathered some cycles before it executes, from
+VGPR banks (register number modulo the number of banks) with few read ports each: the third source or the accumulator
+first, then the second source, then the first, each in its turn a cycle later. An operand that finds no free port in its
+turn comes later, and then so does the instruction; others start to gather in the meantime. Instructions start in order.
 
-In front of the banks there are caches of one register each (register number modulo their number), one set for the
-first source position, one for the others. A register that is in its cache needs no port, and executes a cycle sooner if
-it is the only source. Each use beside other sources takes a register away from its cache for some cycles, in which it
-has to be read from its bank.
+Some registers are kept behind the banks and need no port: of those read as first source the last one of each bank, of
+those read as second source the last few used. Third sources and accumulators are always read. A bank hands out only so
+many operands a cycle, whether kept or read. A third source may come a little later than its turn, an accumulator may
+not; where an instruction reads two VGPRs at most, each may.
 
-Results wait until the next instruction's come. Then they are written, one a cycle, which takes a port of their bank,
-except for a register that is overwritten just then: it is never written.
-
-The shape and the numbers (facts of the target) were found by a search over such mechanisms, by the execute times of a
-v_fmac loop on gfx1100 and gfx1200 and of discover_ops, where all registers are in one bank; the loop of gfx1201 took no
-part in the search but in the choice between its results. It is not yet the whole mechanism: about two of three execute
-times of the loop come out exactly, most of the rest within a cycle. Time is in cycles.
+The shape and the numbers (facts of the target) were found by a search over such mechanisms, by the execute times of the
+loops of r_2_8_16_4_4_16_4 on gfx1100, gfx1200 and gfx1201, of discover_ops, where all registers are in one bank, and of
+E_8_8_16_4. It is not yet the whole mechanism: where accumulator and first source of a loop share a bank, some
+instructions execute a cycle later than said here. Time is in cycles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import fields
 
 from asmevo.target import Target
 from asmevo.timing.clock import LONG_AGO
+from asmevo.timing.operands import FIRST, SECOND
 
-_ACCUMULATOR = 2
+_PRECEDENCE = (1, 0, 2, 2)
+"""By source position: who of an instruction takes a port first, the second source, whatever their turns."""
+_SEVERAL = 3
+"""VGPRs that an instruction reads which must have them in time."""
 _CYCLES = 1 << 10
-"""Port reservations are kept for so many cycles; the vector queue does not reach further."""
+"""Ports are kept for so many cycles; the vector queue does not reach further."""
 _MASK = _CYCLES - 1
 _COUNT_BITS = 3
+_ONE = 1 << _COUNT_BITS
 _REGISTER_BITS = 11
 
-Operands = tuple[tuple[int, int, int, int], ...]
-"""Bank, cache, register unit and cycles until reuse from the cache of each VGPR read, in the order of reading."""
-Results = tuple[tuple[int, int], ...]
-"""Bank and register unit of each VGPR written."""
+Operands = tuple[tuple[int, int, int, int, int], ...]
+"""Source position, bank and unit of each VGPR read, the cycle of its turn, and cycles that it may come later."""
 
 
 class RegisterFileFacts(Struct, frozen=True):
-    """Banks and ports, the caches, and cycles from issue to gathering, from there to execution and to the write.
+    """Banks, their ports, what is kept behind them, and cycles from gathering to execution.
 
-    `first_source_reuse`, `source_reuse`: cycles from a use until a register can be taken from its cache.
+    `handed_out`: operands of a bank that can be taken in a cycle. `second_kept`: registers kept of the second sources.
+    `turn`: cycles from reading one source to the next. `third_late`: cycles that a third source may come later,
+    `few_late`: each operand where there are two at most.
     """
 
     banks: int
     read_ports: int
-    bank_read: int
+    handed_out: int
+    second_kept: int
+    turn: int
+    third_late: int
+    few_late: int
     gather_to_execute: int
-    caches: int
-    first_source_reuse: int
-    source_reuse: int
-    write_after_next: int
 
-    @property
-    def read_to_execute(self) -> int:
-        """Cycles from reading a bank to execution."""
-        return self.gather_to_execute + self.bank_read
-
-    def operands(self, positions: Iterable[tuple[int, int]]) -> Operands:
-        """Where the reads of (source position, register unit) go."""
-        ordered = sorted(positions, key=lambda each: each[0] < _ACCUMULATOR)
-        return tuple(
-            (
-                unit % self.banks,
-                self._cache(position, unit),
-                unit,
-                self.source_reuse if position else self.first_source_reuse,
-            )
-            for position, unit in ordered
-        )
-
-    def results(self, units: Iterable[int]) -> Results:
-        """Where the writes of register units go."""
-        return tuple((unit % self.banks, unit) for unit in units)
-
-    def _cache(self, position: int, unit: int) -> int:
-        return unit % self.caches + (self.caches if position else 0)
+    def operands(self, positions: Sequence[tuple[int, int]]) -> Operands:
+        """Where and when the reads of (source position, register unit) go."""
+        turns = (2 * self.turn, self.turn, 0, 0)
+        few = self.few_late if len(positions) < _SEVERAL else 0
+        late = (few, few, few + self.third_late, few)
+        ordered = sorted(positions, key=lambda each: _PRECEDENCE[each[0]])
+        return tuple((position, unit % self.banks, unit, turns[position], late[position]) for position, unit in ordered)
 
 
 def register_file_facts(target: Target) -> RegisterFileFacts | None:
@@ -93,89 +79,61 @@ def register_file_facts(target: Target) -> RegisterFileFacts | None:
 class RegisterFile:
     """The VGPRs of one SIMD, of all its waves.
 
-    Ports that are taken are counted in a ring: a cell holds a cycle and the count of that cycle, so that a cell of an
-    older cycle is less than that of any newer one and counts as free.
+    What is taken is counted in rings: a cell holds a cycle and the count of that cycle, so that a cell of an older
+    cycle is less than that of any newer one and counts as free.
     """
 
-    __slots__ = (
-        *("_busy", "_cached", "_gathered", "_held", "_ports", "_read", "_to_execute"),
-        *("_usable", "_write", "_written"),
-    )
+    __slots__ = ("_first", "_handed", "_out", "_ports", "_read", "_second", "_start")
 
     def __init__(self, facts: RegisterFileFacts) -> None:
-        self._ports, self._read, self._to_execute = facts.read_ports, facts.read_to_execute, facts.gather_to_execute
-        self._write = facts.write_after_next
-        self._busy = [[0] * _CYCLES for _ in range(facts.banks)]
-        self._cached = [-1] * (2 * facts.caches)
-        self._usable = [0] * (2 * facts.caches)
-        self._gathered = self._written = LONG_AGO
-        self._held: list[tuple[list[int], int]] = []
+        self._ports, self._out = facts.read_ports, facts.handed_out
+        self._read = [[0] * _CYCLES for _ in range(facts.banks)]
+        self._handed = [[0] * _CYCLES for _ in range(facts.banks)]
+        self._first = [-1] * facts.banks
+        self._second = [-1] * facts.second_kept
+        self._start = LONG_AGO
 
-    def gather(self, wave: int, operands: Operands, results: Results, possible: int, earliest: int) -> int:
-        """An instruction that may read from cycle `possible` on takes ports; it executes at `earliest` or later.
-
-        Returns the cycle in which it executes.
-        """
-        first = wave << _REGISTER_BITS
-        if operands:
-            busy, cached, usable, ports = self._busy, self._cached, self._usable, self._ports
-            start = possible if possible > self._gathered else self._gathered
-            several = len(operands) > 1
-            done, stamp, place, execute = start, start << _COUNT_BITS, start & _MASK, start + self._to_execute
-            for bank, cache, unit, reuse in operands:
-                register = first + unit
-                if usable[cache] > start or cached[cache] != register:
-                    cached[cache] = register
-                    ring = busy[bank]
-                    taken = ring[place] - stamp
-                    if taken < ports:
-                        ring[place] = stamp + (taken + 1 if taken > 0 else 1)
-                        read = start
-                    else:
-                        read = self._next_free(ring, start + 1)
-                        if read > done:
-                            done = read
-                    usable[cache] = read + reuse
-                    execute = done + self._read
-                elif several:
-                    usable[cache] = start + reuse
-            self._gathered = done
-            if execute > earliest:
-                earliest = execute
-        if results:
-            held = self._held
-            if len(results) == 1 and len(held) == 1:
-                bank, unit = results[0]
-                ring, waiting = held[0]
-                register = first + unit
-                if waiting != register:
-                    held[0] = self._busy[bank], register
-                    cycle = earliest + self._write
-                    if cycle <= self._written:
-                        cycle = self._written + 1
-                    self._written = cycle
-                    place, stamp = cycle & _MASK, cycle << _COUNT_BITS
-                    ring[place] = (ring[place] if ring[place] > stamp else stamp) + 1
+    def gather(self, wave: int, operands: Operands, possible: int) -> int:
+        """An instruction that may gather from cycle `possible` on takes ports; returns when it has its operands."""
+        base, first, second = wave << _REGISTER_BITS, self._first, self._second
+        start = done = self._start = possible if possible > self._start else self._start
+        missing = []
+        for operand in operands:
+            position, bank, unit, turn, late = operand
+            register = base + unit
+            if position == FIRST:
+                kept = first[bank] == register
             else:
-                self._write_back(first, results, earliest + self._write)
-        return earliest
+                kept = position == SECOND and register in second
+                if kept and second[0] != register:  # the one that is used is kept longest
+                    second.remove(register)
+                    second.insert(0, register)
+            if kept:
+                come = _take(self._handed[bank], start + turn, self._out) - turn - late
+                if come > done:
+                    done = come
+            else:
+                missing.append(operand)
+        for position, bank, unit, turn, late in missing:
+            cycle = _take(self._read[bank], start + turn, self._ports)
+            come = _take(self._handed[bank], cycle, self._out) - turn - late
+            if come > done:
+                done = come
+            if position == FIRST:
+                first[bank] = base + unit
+            elif position == SECOND:
+                second.insert(0, base + unit)
+                second.pop()
+        return done
 
-    def _write_back(self, first: int, results: Results, cycle: int) -> None:
-        """Newer results have come: those that waited are written from `cycle` on."""
-        new = [(self._busy[bank], first + unit) for bank, unit in results]
-        registers = [register for _, register in new]
-        cycle = max(cycle, self._written + 1)
-        for ring, register in self._held:
-            if register not in registers:
-                place, stamp = cycle & _MASK, cycle << _COUNT_BITS
-                ring[place] = (ring[place] if ring[place] > stamp else stamp) + 1
-                self._written = cycle
-                cycle += 1
-        self._held = new
 
-    def _next_free(self, ring: list[int], cycle: int) -> int:
-        """Takes a port in the first cycle from `cycle` on that has one."""
-        while (taken := ring[cycle & _MASK] - (cycle << _COUNT_BITS)) >= self._ports:
-            cycle += 1
-        ring[cycle & _MASK] = (cycle << _COUNT_BITS) + (taken + 1 if taken > 0 else 1)
-        return cycle
+def _take(ring: list[int], cycle: int, most: int) -> int:
+    """The first cycle from `cycle` on that has a port free of `most`; takes it."""
+    stamp = cycle << _COUNT_BITS
+    cell = ring[cycle & _MASK]
+    while cell >= stamp + most:
+        cycle += 1
+        stamp += _ONE
+        cell = ring[cycle & _MASK]
+    ring[cycle & _MASK] = cell + 1 if cell > stamp else stamp + 1
+    return cycle

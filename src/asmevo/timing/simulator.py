@@ -412,7 +412,8 @@ class Simulator:
         held, enters = start - free, time + stays + step.to_pipe
         file = self._registers
         if file is not None and step.gathered is not None:
-            gathered = file.gather(wave.number, step.gathered, step.vector_writes, time + stays + step.to_gather, start)
+            gathered = file.gather(wave.number, step.gathered, time + stays + step.to_gather)
+            gathered += step.to_execute - step.to_gather
             if gathered > start:
                 start, why, whom = gathered, self._bank_cause, step.slot
                 if not step.accumulates:

@@ -17,7 +17,7 @@ from asmevo.timing.costs import LANE_MASKS, SCALAR_RESULTS, Cause, Cost, Profile
 from asmevo.timing.instruction_class import BRANCH, IMMEDIATE, MATRIX, SALU, TRANS, VALU
 from asmevo.timing.machine import Machine
 from asmevo.timing.orders import Link, waits_for_results
-from asmevo.timing.register_file import Operands, Results
+from asmevo.timing.register_file import Operands
 from asmevo.timing.successions import DOUBLE
 
 
@@ -69,7 +69,6 @@ class Step(Struct, gc=False):
     to_stamp: int
     gathered: Operands | None
     accumulates: bool
-    vector_writes: Results
     occupancy: int
     hold: int
     unlimited: bool
@@ -231,7 +230,6 @@ class Rules:
             to_stamp=way.to_stamp,
             gathered=profile.gathered,
             accumulates=profile.accumulates,
-            vector_writes=profile.vector_writes,
             occupancy=0 if unlimited else profile.occupancy.cycles,
             hold=0 if unlimited else profile.hold or machine.interval,
             unlimited=unlimited,
@@ -299,7 +297,7 @@ class Rules:
             longer=busy - 1 if scalar else 0,
             reads=profile.scalar_operands if machine.scalar_sources_underway else 0,
             to_pipe=machine.interval if queue is None or scalar else max(0, to_pipe),
-            to_gather=queue.to_execute - file.read_to_execute if file is not None and queue is not None else 0,
+            to_gather=queue.to_execute - file.gather_to_execute if file is not None and queue is not None else 0,
             to_stamp=self._double_stamp.cycles if double and self._double_stamp is not None else to_stamp,
         )
 
