@@ -106,8 +106,8 @@ def test_what_reads_a_result_behind_double_precision(kernel_of: Build, gpu: str,
 
 def test_one_more_enters_the_pipe_when_a_result_waits_to_be_written(kernel_of: Build) -> None:
     """gfx1201 ops_run0_3eb550f0: what overwrites a transcendental's result waits behind the operand pipe, so the
-    thirteenth behind it still issues at once. Silicon lets the fourteenth wait for 5 cycles, the model for 4: of the four
-    with three sources in one bank the second is late already (see test_register_file), which the model does not know.
+    thirteenth behind it still issues at once. Silicon lets the fourteenth wait for 5 cycles, the model for 4: of the
+    four with three sources in one bank the second is late already (test_register_file), which the model does not know.
     """
     code, wanted = _passage("""
         1 v_cos_f16_e32 v0, v16
