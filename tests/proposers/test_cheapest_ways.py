@@ -39,7 +39,7 @@ def ways(index: int) -> Iterator[Way]:
 
 def told(refused: frozenset[str] = frozenset()) -> list[str]:
     """What is proposed by whom some are refused."""
-    scripts = cheapest_ways(Facts(KERNEL, cost=cost), "test", (0, 1), ways)
+    scripts = cheapest_ways(Facts(KERNEL, cost=cost), "test", ways)
     said: list[str] = []
     answer: bool | None = None
     while True:

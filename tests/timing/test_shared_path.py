@@ -21,7 +21,7 @@ def _executes(target: str, own: Issues, neighbour: Issues, cycles: int) -> list[
     facts = path_facts(load_target(target))
     assert facts is not None
     path = SharedPath(facts, [(issue, cycles) for issue in neighbour])
-    return [path.enter(issue, issue + facts.to_execute, cycles) for issue in own]
+    return [path.enter(issue, issue + facts.issue_to_execute, cycles) for issue in own]
 
 
 def test_clauses_of_loads_take_turns() -> None:

@@ -7,7 +7,7 @@ slower, and the next one if that is refused. So a gate's time is never spent on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 
 from msgspec import Struct
 
@@ -20,6 +20,9 @@ from asmevo.proposers.renaming_block import joined_blocks
 Way = tuple[str, tuple[Block, ...] | None]
 """What was done, in words, and the kernel's blocks with one rewritten; None where nothing came of it."""
 
+_BLOCKS_TRIED = 6
+_SMALLEST_BLOCK = 4
+
 
 class _Made(Struct, frozen=True):
     blocks: tuple[Block, ...]
@@ -28,12 +31,13 @@ class _Made(Struct, frozen=True):
 
 
 def cheapest_ways(
-    facts: Facts, name: str, blocks: Sequence[int], ways: Callable[[int], Iterable[Way]]
+    facts: Facts, name: str, ways: Callable[[int], Iterable[Way]]
 ) -> Generator[EditScript, bool | None, None]:
-    """Scripts of the proposer `name` for some blocks, by index; `ways` to write one of them."""
+    """Scripts of the proposer `name` for the hottest blocks that are not tiny; `ways` to write one, by index."""
     kernel, before = facts.kernel, facts.cost(facts.kernel)
+    blocks = [index for index in facts.hot_blocks if len(kernel.blocks[index].instructions) >= _SMALLEST_BLOCK]
     best: dict[int, Block] = {}
-    for index in blocks:
+    for index in blocks[:_BLOCKS_TRIED]:
         for made in sorted(_made(facts, index, ways(index)), key=lambda each: each.cost):
             if made.cost > before:
                 break

@@ -24,9 +24,6 @@ from asmevo.proposers.scheduling import list_schedule
 AGENTS = ("default", "model_guided", "pref_load", "steady", "pref_salu", "max_latency", "min_pressure", "random")
 """Those that are asked, in this order, by name."""
 
-_BLOCKS_TRIED = 6
-_SMALLEST_BLOCK = 4
-
 
 class ListScheduler:
     """See the module. `agents` by name."""
@@ -38,9 +35,7 @@ class ListScheduler:
 
     def propose(self, facts: Facts) -> Generator[EditScript, bool | None, None]:
         """See Proposer.propose."""
-        code = facts.kernel.blocks
-        blocks = [block for block in facts.hot_blocks if len(code[block].instructions) >= _SMALLEST_BLOCK]
-        yield from cheapest_ways(facts, self.name, blocks[:_BLOCKS_TRIED], partial(self._orders, facts))
+        yield from cheapest_ways(facts, self.name, partial(self._orders, facts))
 
     def _orders(self, facts: Facts, block: int) -> Iterator[Way]:
         problem = BlockRegion(Placement(facts, block))

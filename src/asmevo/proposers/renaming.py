@@ -27,8 +27,6 @@ from asmevo.proposers.proposer import Facts
 from asmevo.proposers.scheduling import list_schedule
 from asmevo.proposers.virtual_region import VirtualRegion
 
-_BLOCKS_TRIED = 6
-_SMALLEST_BLOCK = 4
 _SPARE = (0, 2, 4, 8, 16)
 """VGPRs by which the bound is lowered, one after the other, until there is a register for every value."""
 
@@ -43,9 +41,7 @@ class Renamer:
 
     def propose(self, facts: Facts) -> Generator[EditScript, bool | None, None]:
         """See Proposer.propose."""
-        code = facts.kernel.blocks
-        blocks = [block for block in facts.hot_blocks if len(code[block].instructions) >= _SMALLEST_BLOCK]
-        yield from cheapest_ways(facts, self.name, blocks[:_BLOCKS_TRIED], partial(_renamings, facts))
+        yield from cheapest_ways(facts, self.name, partial(_renamings, facts))
 
 
 def _renamings(facts: Facts, index: int) -> Iterator[Way]:

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from asmevo.target import Target
 from asmevo.timing.clock import LONG_AGO
+from asmevo.timing.fact_groups import fact_group
 
 
 class LdsFacts(Struct, frozen=True):
@@ -30,10 +31,7 @@ class LdsFacts(Struct, frozen=True):
 
 def lds_facts(target: Target) -> LdsFacts | None:
     """The facts of a target's LDS unit, None unless all are known."""
-    names = ("data_registers", "execute_to_done")
-    facts = [target.timing.get(f"lds_{name}") for name in names]
-    known = [int(fact.value) for fact in facts if fact is not None]
-    return LdsFacts(*known) if len(known) == len(names) else None
+    return fact_group(target, LdsFacts, "lds_")
 
 
 class LdsData:

@@ -21,10 +21,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import Struct
-from msgspec.structs import fields
 
 from asmevo.target import Target
 from asmevo.timing.clock import LONG_AGO
+from asmevo.timing.fact_groups import fact_group
 from asmevo.timing.operands import FIRST, SECOND
 
 _PRECEDENCE = (1, 0, 2, 2)
@@ -70,10 +70,7 @@ class RegisterFileFacts(Struct, frozen=True):
 
 def register_file_facts(target: Target) -> RegisterFileFacts | None:
     """The facts of a target's register file, None unless all are known."""
-    names = [each.name for each in fields(RegisterFileFacts)]
-    facts = [target.timing.get(f"vgpr_{name}") for name in names]
-    known = [int(fact.value) for fact in facts if fact is not None]
-    return RegisterFileFacts(*known) if len(known) == len(names) else None
+    return fact_group(target, RegisterFileFacts, "vgpr_")
 
 
 class RegisterFile:

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from asmevo.target import Target
 from asmevo.timing.clock import LONG_AGO
+from asmevo.timing.fact_groups import fact_group
 
 _NEVER = 1 << 60
 _OWN, _NEIGHBOUR = range(2)
@@ -28,27 +29,24 @@ _OWN, _NEIGHBOUR = range(2)
 class PathFacts(Struct, frozen=True):
     """Turns of the path.
 
-    `load_turn`, `store_turn`: cycles served after which a turn ends. `notice`: how long before a turn begins an
+    `load_turn`, `store_turn`: cycles served after which a turn ends. `turn_notice`: how long before a turn begins an
     instruction must have issued to be part of it. Loads form a group if each issues less than `group_gap` after the
     one before, at most `group_size` of them. Instructions of `store_cycles` and more count as stores.
-    `to_execute`: cycles from issue to execution in a free path.
+    `issue_to_execute`: cycles from issue to execution in a free path.
     """
 
     load_turn: int
     store_turn: int
-    notice: int
+    turn_notice: int
     group_gap: int
     group_size: int
     store_cycles: int
-    to_execute: int
+    issue_to_execute: int
 
 
 def path_facts(target: Target) -> PathFacts | None:
     """The facts of a target's vector memory path, None unless all are known."""
-    names = ("load_turn", "store_turn", "turn_notice", "group_gap", "group_size", "store_cycles", "issue_to_execute")
-    facts = [target.timing.get(f"vmem_{name}") for name in names]
-    known = [int(fact.value) for fact in facts if fact is not None]
-    return PathFacts(*known) if len(known) == len(names) else None
+    return fact_group(target, PathFacts, "vmem_")
 
 
 class _Side(Struct):
@@ -79,7 +77,7 @@ class SharedPath:
             other, other_cycles = _NEVER, 0
             if self._place < len(self._neighbour):
                 other, other_cycles = self._neighbour[self._place]
-            ready = (earliest, other + self._facts.to_execute)
+            ready = (earliest, other + self._facts.issue_to_execute)
             now = max(self._free, min(ready))
             if self._next(now, ready, (issue, other), (cycles, other_cycles)) == _OWN:
                 return self._serve(_OWN, max(now, earliest), issue, cycles)
@@ -95,7 +93,7 @@ class SharedPath:
         if ready[turn] <= now and self._served < most and issue[turn] <= self._seen:
             return turn
         self._turn = 1 - turn if ready[1 - turn] <= now else turn
-        self._served, self._seen = 0, now - self._facts.notice
+        self._served, self._seen = 0, now - self._facts.turn_notice
         return self._turn
 
     def _in_group(self, side: int, issue: int, cycles: int) -> bool:
