@@ -15,6 +15,7 @@ from asmevo.program.instruction import Decoded
 from asmevo.program.registers import EXEC_MASK, SGPR_MASK, VCC_MASK
 from asmevo.target.facts import Known
 from asmevo.timing.instruction_class import Port
+from asmevo.timing.lds_data import LdsUse
 from asmevo.timing.register_file import Operands
 
 LANE_MASKS = VCC_MASK | EXEC_MASK
@@ -78,8 +79,7 @@ class Profile(Struct, frozen=True, eq=False):
     """Timing of one encoding. Cycles; register units in `reads` and `writes` (see program.registers).
 
     It issues on `issue_port` (`port` if None), which it holds for `hold` cycles, and needs `shared_port` too, for
-    `shared_hold`. `first_sent`: VGPRs of an LDS instruction up to its first data operand, 0 of others; `work`: cycles
-    that the LDS unit then does nothing else. `counted`: cycles from execution until a vector instruction's result in
+    `shared_hold`. `lds`: what an LDS instruction takes of its unit. `counted`: cycles from execution until a vector instruction's result in
     SGPRs, VCC or EXEC is counted, 0 if it has none. `places`: entries of the queue that must be free one after the
     other before the ports are.
     """
@@ -122,7 +122,6 @@ class Profile(Struct, frozen=True, eq=False):
     reads_vector: bool = False
     moves_nothing: bool = False
     in_memory: bool = False
-    first_sent: int = 0
-    work: int = 0
+    lds: LdsUse | None = None
     waits_for_memory_read: bool = False
     beside: int = -1

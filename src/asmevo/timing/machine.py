@@ -28,6 +28,7 @@ from asmevo.target.facts import Fact
 from asmevo.target.model import Number
 from asmevo.timing.costs import SCALAR_RESULTS, Cause, Cost, Profile, Queue, Return, Stream
 from asmevo.timing.instruction_class import Port, class_of_event, is_immediate, scalar_class, vector_class
+from asmevo.timing.lds_data import LdsUse
 from asmevo.timing.operands import (
     accumulates,
     accumulator,
@@ -42,7 +43,6 @@ from asmevo.timing.operands import (
     reading_fact,
     scalar_operands,
     sent_dwords,
-    sent_first,
     source_positions,
     vector_dwords,
     writes_scalar,
@@ -54,6 +54,7 @@ SCENARIOS = ("cold", "l2", "lds-only")
 
 _B128_DWORDS = 4
 _FLOAT_ADDS = ("ds_add_f32", "ds_add_rtn_f32")
+_EXCHANGE_2ADDR = ("ds_storexchg_2addr", "ds_wrxchg2")
 _LANE_READS = ("v_readlane", "v_readfirstlane")
 _MEMORY_PORTS = frozenset({Port.SMEM, Port.VMEM, Port.LDS})
 
@@ -162,16 +163,22 @@ class Machine:
             reads_vector=bool(profile.decoded.reads & VECTOR_MASK),
             moves_nothing=profile.port is Port.VMEM and moves_nothing(profile.decoded),
             in_memory=profile.port in _MEMORY_PORTS,
-            first_sent=max(self.interval, sent_first(profile.decoded)) if profile.port is Port.LDS else 0,
-            work=self._work(profile.decoded) if profile.port is Port.LDS else 0,
+            lds=self._lds_use(profile.decoded) if profile.port is Port.LDS else None,
             waits_for_memory_read=profile.decoded.mnemonic == "s_nop",
             beside=beside_first(profile.decoded) if self._pairs_first else -1,
         )
 
-    def _work(self, decoded: Decoded) -> int:
-        """Cycles for which the LDS unit does nothing else."""
-        longer = self.cost("lds_float_add", "") if decoded.mnemonic.startswith(_FLOAT_ADDS) else None
-        return longer.cycles if longer is not None else 0
+    def _lds_use(self, decoded: Decoded) -> LdsUse:
+        """A dword a lane takes the unit as long as on the way back; all but the first register sent are data."""
+        sent, mnemonic = sent_dwords(decoded), decoded.mnemonic
+        moved = vector_dwords(decoded.writes) or max(1, sent - 1)
+        work = self._transfer(Port.LDS, "lds", moved)
+        longer, each = self.cost("lds_float_add", ""), self.cost("lds_exchange_2addr", "")
+        if longer is not None and mnemonic.startswith(_FLOAT_ADDS):
+            work = longer.cycles
+        elif each is not None and mnemonic.startswith(_EXCHANGE_2ADDR):
+            work *= each.cycles
+        return LdsUse(sent, work)
 
     def _until_counted(self, profile: Profile) -> int:
         """Cycles from execution until a vector instruction's scalar or EXEC result is counted, 0 if not known."""

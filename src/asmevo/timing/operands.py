@@ -33,22 +33,15 @@ def vector_dwords(mask: int) -> int:
 
 
 def sent_dwords(decoded: Decoded) -> int:
-    """VGPRs of address and data that a memory instruction hands over."""
+    """VGPRs of address and data that a memory instruction hands over.
+
+    An address that is written as well (ds_bvh_stack) is sent; a destination that keeps its other half is not.
+    """
     sent = 0
-    for operand in decoded.operands:
-        if operand.registers is not None and operand.read and not operand.written:
+    for place, operand in enumerate(decoded.operands):
+        if operand.registers is not None and operand.read and not (operand.written and place == 0):
             sent |= operand.registers.mask
     return vector_dwords(sent)
-
-
-def sent_first(decoded: Decoded) -> int:
-    """VGPRs of address and first data operand, which an LDS instruction hands over before its second."""
-    found = [
-        operand.registers.mask & VECTOR_MASK
-        for operand in decoded.operands
-        if operand.registers is not None and operand.read and not operand.written
-    ]
-    return sum(vector_dwords(mask) for mask in [mask for mask in found if mask][:2])
 
 
 def gathered_reads(decoded: Decoded) -> int:

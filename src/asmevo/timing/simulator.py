@@ -421,8 +421,8 @@ class Simulator:
         if step.port == _VMEM and self._path is not None:
             start = self._path.enter(time, start, step.occupancy)
         sent = start + step.occupancy
-        if step.first_sent and self._lds is not None:
-            start, sent = self._lds.enter(start, step.occupancy, step.first_sent, step.work)
+        if step.lds is not None and self._lds is not None:
+            start, sent = self._lds.enter(start, step.lds)
         self._engine_free[engine] = sent + (step.neighbour if self._shares else 0)
         self._engine_owner[engine] = step.owner
         if step.after_vector:

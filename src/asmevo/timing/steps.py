@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from asmevo.program.instruction import Instruction
 from asmevo.timing.costs import LANE_MASKS, SCALAR_RESULTS, Cause, Cost, Profile, Queue, Return, Stream
 from asmevo.timing.instruction_class import BRANCH, IMMEDIATE, MATRIX, SALU, TRANS, VALU
+from asmevo.timing.lds_data import LdsUse
 from asmevo.timing.machine import Machine
 from asmevo.timing.orders import Link, waits_for_results
 from asmevo.timing.register_file import Operands
@@ -46,7 +47,7 @@ class Step(Struct, gc=False):
     `to_gather`: cycles from issue until it may read its vector sources (see register_file).
     `special`: it does more at issue than to take ports.
     `owner`: slot and cause for those that find its unit busy.
-    `first_sent`, `work`: see Profile.
+    `lds`: see Profile.
     `neighbour`: cycles that its unit then serves the neighbour SIMD, if waves run there.
     `accumulates`: it overwrites a source, which it reads in the operand pipe; other sources are read in front of it.
     `holds`: what it waits for behind the operand pipe.
@@ -81,8 +82,7 @@ class Step(Struct, gc=False):
     counted: int
     after_trans: int
     after_vector: int
-    first_sent: int
-    work: int
+    lds: LdsUse | None
     neighbour: int
     to_gather: int
     longer: int
@@ -245,8 +245,7 @@ class Rules:
             sooner=profile.to_execute - queue.to_execute if queue is not None and profile.port is SALU else 0,
             special=bool(profile.places > 1 or profile.returns or profile.waits or profile.barrier),
             owner=(-1, profile.occupancy.cause),
-            first_sent=profile.first_sent,
-            work=profile.work,
+            lds=profile.lds,
             neighbour=self._neighbour * profile.occupancy.cycles if profile.kind == "vmem_store" else 0,
             counted=profile.counted if profile.vector and profile.writes_scalar else 0,
             after_trans=self._after_trans if profile.port is MATRIX else 0,
