@@ -79,9 +79,9 @@ class Profile(Struct, frozen=True, eq=False):
     """Timing of one encoding. Cycles; register units in `reads` and `writes` (see program.registers).
 
     It issues on `issue_port` (`port` if None), which it holds for `hold` cycles, and needs `shared_port` too, for
-    `shared_hold`. `lds`: what an LDS instruction takes of its unit. `counted`: cycles from execution until a vector instruction's result in
-    SGPRs, VCC or EXEC is counted, 0 if it has none. `places`: entries of the queue that must be free one after the
-    other before the ports are.
+    `shared_hold`. `lds`: what an LDS instruction takes of its unit. `counted`: cycles from execution until a vector
+    instruction's result in SGPRs, VCC or EXEC is counted, 0 if it has none. `places`: entries of the queue that must be
+    free one after the other before the ports are.
     """
 
     decoded: Decoded
