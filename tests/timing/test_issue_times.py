@@ -102,6 +102,13 @@ def test_vector_memory_issues_when_the_lds_before_it_is_through(kernel_of: Build
     assert gaps(kernel_of, "gfx1201", text) == [3 + 6]
 
 
+def test_memory_instructions_wait_for_the_last_pass_of_a_matrix_operation(kernel_of: Build) -> None:
+    """VALU -> VMEM 17, issue to issue: 8 to execution and 9. A WMMA of gfx1201 executes after 9, for 16 cycles."""
+    first, store = "v_add_f32 v20, v21, v22\ns_nop 9", "global_store_b32 v1, v2, s[2:3]"
+    assert gaps(kernel_of, "gfx1201", f"{first}\nv_add_f32 v2, v3, v4\n{store}")[-1] == 17
+    assert gaps(kernel_of, "gfx1201", f"{first}\n{wmma(3)}\n{store}")[-1] == 9 + 15 + 9
+
+
 def test_the_neighbour_simd_stores_between_two_stores(kernel_of: Build) -> None:
     """A store of 2 address and 4 data registers takes 6; with waves on both SIMDs 12 (gfx1200 E_8_8_16_4, 30 of 32).
 

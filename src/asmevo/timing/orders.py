@@ -93,8 +93,9 @@ class Order(Tracker):
 
     def _before_other(self, profile: Profile) -> Iterator[Link]:
         after_vector = self._after_vector.get(profile.port)
-        if self._vector is not None and after_vector is not None and not profile.moves_nothing:
-            yield (self._vector, *after_vector)
+        last = self._vector_profile
+        if self._vector is not None and last is not None and after_vector is not None and not profile.moves_nothing:
+            yield (self._vector, after_vector.cycles + last.occupancy.cycles - 1, after_vector.cause)
         if profile.port is END:
             yield from self._before_end()
         if profile.port is VMEM and self._lds is not None and not profile.moves_nothing:
