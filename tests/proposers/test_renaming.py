@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from functools import cache
+from itertools import pairwise
 
 import pytest
 from emulated_launches import all_pairs, launch, program_of
@@ -26,10 +27,11 @@ from asmevo.program.kernel import Kernel
 from asmevo.program.registers import RegisterFile, RegisterSpan
 from asmevo.program.renaming import register_operands, renamed_text
 from asmevo.proposers import Facts, ListScheduler, Renamer
+from asmevo.proposers.local_search import orders_of
 from asmevo.proposers.register_room import vgpr_room
 from asmevo.proposers.register_search import RegisterSearch
 from asmevo.proposers.renaming_block import RenamedBlock
-from asmevo.proposers.virtual_region import detached_block
+from asmevo.proposers.virtual_region import VirtualRegion, detached_block
 
 
 def ranges_of(text: str, gpu: str = "gfx1100") -> BlockRanges:
@@ -313,6 +315,33 @@ def spans_for(block: RenamedBlock, number: int, unit: int) -> dict[int, dict[int
     for access in block.bundles[number].members[0].accesses:
         found.setdefault(access.place, {})[access.operand] = RegisterSpan(RegisterFile.VGPR, unit)
     return found
+
+
+@settings(max_examples=8, deadline=None, derandomize=True)
+@given(st.randoms(use_true_random=False))
+def test_registers_dealt_out_meet_no_other_value_and_keep_the_rules(rng: random.Random) -> None:
+    """In any order: two values share a register only one after the other, and no rule is broken but those given up."""
+    facts = Facts(subject()[0])
+    problem = VirtualRegion.of(facts, facts.hot_blocks[0], facts.liveness)
+    assert problem is not None
+    assert problem.rules
+    block, orders = problem.block, orders_of(problem)
+    order = orders.neighbour(orders.start, rng.randrange(40), rng)
+    dealt = block.deal([(place,) for position in order for place in problem.units[position]], problem.rules)
+    if dealt.failed is not None:
+        return
+    for rule in problem.rules:
+        differ = (block.unit(rule.first, dealt) ^ block.unit(rule.second, dealt)) & rule.mask
+        assert differ or rule.pair in dealt.given_up
+    time = {place: now for now, place in enumerate(p for position in order for p in problem.units[position])}
+    lives: dict[int, list[tuple[int, int]]] = {}
+    for each in block.ranges.ranges:
+        times = [time[access.place] for access in each.accesses]
+        first, last = -1 if each.enters else min(times), len(order) if each.leaves else max(times, default=-1)
+        lives.setdefault(block.unit(each, dealt), []).append((first, last))
+    for own in lives.values():
+        own.sort()
+        assert all(before <= behind for (_, before), (behind, _) in pairwise(own))
 
 
 @cache

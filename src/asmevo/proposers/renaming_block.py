@@ -233,10 +233,11 @@ class RenamedBlock:
         for bundle, masks in board.requests(urgent):
             mine = [rule for rule in ruled.get(id(bundle), ()) if rule.pair not in dealt.given_up]
             bases = board.free_bases(bundle, masks)
-            kept = [base for base in bases if not self._broken(mine, bundle, dealt, base)] if mine else bases
+            broken = self._broken(mine, bundle, dealt)
+            kept = [base for base in bases if not broken[base % len(broken)]]
             if not kept and bases:
-                base = min(bases, key=lambda base: len(self._broken(mine, bundle, dealt, base)))
-                dealt.given_up |= {rule.pair for rule in self._broken(mine, bundle, dealt, base)}
+                base = min(bases, key=lambda base: len(broken[base % len(broken)]))
+                dealt.given_up |= {rule.pair for rule in broken[base % len(broken)]}
                 kept = [base]
             if not kept or any(one == other for one, other in dealt.given_up):
                 dealt.failed = bundle
@@ -244,21 +245,35 @@ class RenamedBlock:
             dealt.bases[id(bundle)] = board.take(bundle, kept, masks)
         return dealt
 
-    def _broken(self, rules: Iterable[Apart], bundle: Bundle, dealt: Dealt, base: int) -> list[Apart]:
-        """Rules that a bundle at `base` breaks, as far as the other sides have their places."""
-        broken = []
-        for rule in rules:
-            one, other = (self._unit(each, bundle, base, dealt) for each in (rule.first, rule.second))
-            if one is not None and other is not None and not (one ^ other) & rule.mask:
-                broken.append(rule)
-        return broken
+    def _broken(self, rules: Iterable[Apart], bundle: Bundle, dealt: Dealt) -> list[list[Apart]]:
+        """Rules that a bundle breaks where its base has the last bits of the list's index, as many as rules look at.
 
-    def _unit(self, each: LiveRange, bundle: Bundle, base: int, dealt: Dealt) -> int | None:
+        Only those whose other side has its place.
+        """
+        known = []
+        for rule in rules:
+            one, other = (self._side(each, bundle, dealt) for each in (rule.first, rule.second))
+            if one is not None and other is not None:
+                known.append((rule, one, other))
+        bases = 1 << max((rule.mask.bit_length() for rule, _, _ in known), default=0)
+        return [
+            [
+                rule
+                for rule, (a, moves), (b, follows) in known
+                if not (a + base * moves ^ b + base * follows) & rule.mask
+            ]
+            for base in range(bases)
+        ]
+
+    def _side(self, each: LiveRange, bundle: Bundle, dealt: Dealt) -> tuple[int, bool] | None:
+        """Where a range is, and whether that counts from the bundle's base; None if it has no place yet."""
         owner = self.bundle_of.get(id(each))
         if owner is None:
-            return each.unit
-        at = base if owner is bundle else dealt.bases.get(id(owner))
-        return None if at is None else at + owner.shift(each)
+            return each.unit, False
+        if owner is bundle:
+            return bundle.shift(each), True
+        base = dealt.bases.get(id(owner))
+        return None if base is None else (base + owner.shift(each), False)
 
     def unit(self, each: LiveRange, dealt: Dealt) -> int:
         """Where a range is after dealing."""
@@ -358,9 +373,13 @@ class _Board:
 
     def free_bases(self, bundle: Bundle, masks: list[tuple[int, int]]) -> list[int]:
         """Where all members are free."""
-        taken = self.taken
-        bases = range(bundle.base % bundle.modulus, max(bundle.below - bundle.width + 1, 0), bundle.modulus)
-        return [b for b in bases if all(not taken.get(b + distance, 0) & mask for distance, mask in masks)]
+        taken = self.taken.get
+        bases: Iterable[int] = range(
+            bundle.base % bundle.modulus, max(bundle.below - bundle.width + 1, 0), bundle.modulus
+        )
+        for distance, mask in masks:
+            bases = [base for base in bases if not taken(base + distance, 0) & mask]
+        return list(bases)
 
     def take(self, bundle: Bundle, bases: list[int], masks: list[tuple[int, int]]) -> int:
         """Takes one of some free bases: the old one, else where least room is lost."""
