@@ -73,6 +73,7 @@ class Order(Tracker):
         self._end_after_other = cost("end_after_trans_or_matrix_execute", "end after valu")
         self._vector: int | None = None
         self._vector_profile: Profile | None = None
+        self._vector_passes = 1
         self._scalar: int | None = None
         self._scalar_busy = self._scalar_result = 0
         self._scalar_sets_hwreg = False
@@ -93,9 +94,8 @@ class Order(Tracker):
 
     def _before_other(self, profile: Profile) -> Iterator[Link]:
         after_vector = self._after_vector.get(profile.port)
-        last = self._vector_profile
-        if self._vector is not None and last is not None and after_vector is not None and not profile.moves_nothing:
-            yield (self._vector, after_vector.cycles + last.occupancy.cycles - 1, after_vector.cause)
+        if self._vector is not None and after_vector is not None and not profile.moves_nothing:
+            yield (self._vector, after_vector.cycles + self._vector_passes - 1, after_vector.cause)
         if profile.port is END:
             yield from self._before_end()
         if profile.port is VMEM and self._lds is not None and not profile.moves_nothing:
@@ -136,6 +136,7 @@ class Order(Tracker):
     def pass_by(self, slot: int, profile: Profile) -> None:
         if profile.vector:
             self._vector, self._vector_profile = slot, profile
+            self._vector_passes = profile.occupancy.cycles if profile.queue is not None else 1
             if profile.writes_exec:
                 self._exec_results.add(slot, profile)
             if profile.writes_scalar:
