@@ -12,8 +12,8 @@ from asmevo.program import read_program
 LOAD = "global_load_b32 v{0}, v[10:11], off"
 
 
-def of(*lines: str) -> list[str]:
-    return [finding.message for finding in check_clauses(written("\n".join((*lines, "s_endpgm")), "gfx1100"))]
+def of(*lines: str, gpu: str = "gfx1100") -> list[str]:
+    return [finding.message for finding in check_clauses(written("\n".join((*lines, "s_endpgm")), gpu))]
 
 
 def test_whole_clauses_are_silent() -> None:
@@ -33,6 +33,22 @@ def test_whole_clauses_are_silent() -> None:
 def test_broken_clauses_are_named(lines: tuple[str, ...], words: str) -> None:
     (message,) = of(*lines)
     assert words in message
+
+
+@pytest.mark.parametrize(("gpu", "mixed"), [("gfx1030", True), ("gfx1100", False), ("gfx1201", False), ("gfx1250", True)])
+def test_loads_and_stores_in_one_clause(gpu: str, mixed: bool) -> None:
+    """LLVM's SIInsertHardClauses: one kind on gfx10 and gfx1250 (clang-22 writes such clauses), two on the others."""
+    names = ("global_load_dword", "global_store_dword") if gpu == "gfx1030" else ("global_load_b32", "global_store_b32")
+    found = of("s_clause 0x1", f"{names[0]} v0, v[10:11], off", f"{names[1]} v[10:11], v1, off", gpu=gpu)
+    assert bool(found) != mixed
+
+
+def test_vgpr_banks_are_members() -> None:
+    """clang-22 -O2 for gfx1250 counts `s_set_vgpr_msb` in the clause's length."""
+    lines = ("s_clause 0x2", LOAD.format(0), "s_set_vgpr_msb 0x40", LOAD.format(1))
+    assert not of(*lines, "s_set_vgpr_msb 0", gpu="gfx1250")
+    (message,) = of(*lines[:3], "v_mov_b32 v2, 0", gpu="gfx1250")
+    assert "covers 1 more" in message
 
 
 def test_compilers_keep_to_it() -> None:

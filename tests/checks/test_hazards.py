@@ -163,3 +163,18 @@ def test_of_several_producers_the_same_one_is_named_every_time() -> None:
     found = [[finding.to_dict() for finding in check_hazards(kernel)] for kernel in kernels]
     assert found[0]
     assert found == [found[0]] * len(kernels)
+
+
+def test_an_image_store_with_a_whole_resource_takes_its_data_in_time() -> None:
+    """GCN3 ISA document: image stores with a resource of 256 bits need no wait state; llc 22.1.8 inserts none."""
+    store = "image_store v[0:3], v4, s[0:7] dmask:0xf unorm"
+    assert not found(f"{store}\nv_mov_b32 v0, s10\ns_endpgm", "gfx803")
+    assert found(f"{store} r128\nv_mov_b32 v0, s10\ns_endpgm", "gfx803")
+    assert found("buffer_store_dwordx4 v[0:3], v4, s[0:3], 0 offen\nv_mov_b32 v0, s10\ns_endpgm", "gfx803")
+
+
+@pytest.mark.parametrize(("gpu", "silent"), [("gfx1100", False), ("gfx1200", False), ("gfx1250", True)])
+def test_vgprs_handed_back_behind_a_store(gpu: str, silent: bool) -> None:
+    """llc 22.1.8 puts an s_nop before the message, but not for gfx1250."""
+    text = "global_store_b32 v0, v1, s[2:3]\ns_sendmsg sendmsg(MSG_DEALLOC_VGPRS)\ns_endpgm"
+    assert (not found(text, gpu)) == silent

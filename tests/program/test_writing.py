@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import stat
 import struct
@@ -450,3 +451,20 @@ def test_files_are_replaced_whole(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
     with pytest.raises(FileNotFoundError):
         write_file_atomically(tmp_path / "missing" / "k.s", b"x")
+
+
+def test_what_is_no_regular_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    link = tmp_path / "link.s"
+    link.symlink_to("k.s")
+    (tmp_path / "k.s").write_bytes(b"one")
+    write_file_atomically(link, b"two")
+    assert link.is_symlink()
+    assert (tmp_path / "k.s").read_bytes() == b"two"
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with os.fdopen(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
+        write_file_atomically(pipe, b"three")
+        assert reader.read() == b"three"
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    with pytest.raises(IsADirectoryError):
+        write_file_atomically(tmp_path, b"x")

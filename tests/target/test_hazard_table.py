@@ -103,7 +103,7 @@ OLDER = {
     "accvgpr-read-memory": {"gfx908": 2},
     "vgpr-permlane": {"gfx950": 2},
     "exec-permlane": {"gfx950": 4},
-    "dealloc-vgprs": dict.fromkeys(("gfx1100", "gfx1102", "gfx1151", "gfx1200", "gfx1201", "gfx1250"), 1),
+    "dealloc-vgprs": dict.fromkeys(("gfx1100", "gfx1102", "gfx1151", "gfx1200", "gfx1201"), 1),
 }
 
 # Wait states of MFMA, measured with llc 22.1.8 (gfx90a, gfx942, gfx950): 4x4x4_f16 (2 passes), 16x16x16_f16 (8 passes

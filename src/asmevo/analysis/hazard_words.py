@@ -67,6 +67,8 @@ def _worked_out(decoded: Decoded, target: Target) -> frozenset[str]:
         words.add("sets_upper_half")
     if decoded.info.encoding == "MIMG" and decoded.size >= _WIDE_NSA_BYTES:
         words.add("wide_nsa")
+    if decoded.info.encoding == "MIMG" and all(each.name != "r128" for each in decoded.modifiers):
+        words.add("whole_resource")
     if decoded.reads & decoded.writes:
         words.add("writes_source")
     if decoded.mnemonic.startswith(("s_setpc", "s_swappc", "s_call")):

@@ -57,6 +57,11 @@ DebugConstraint = Annotated[
 Output = Annotated[Path, typer.Option("-o", "--output", help="The file to write.")]
 
 
+def say_written(output: Path, words: str) -> None:
+    """Says what `output` now holds; on standard error where it is a pipe or a device, whose reader wants the data only."""
+    typer.echo(words, err=not output.is_file())
+
+
 @app.callback()
 def asmevo() -> None:
     """Makes AMD GPU kernels faster at the instruction level and never ships a change it could not verify."""

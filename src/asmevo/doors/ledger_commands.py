@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from asmevo.doors.application import Json, Output, app, print_json
+from asmevo.doors.application import Json, Output, app, print_json, say_written
 from asmevo.doors.exits import DEFINITE_NO, GOOD, sentences
 
 LedgerRoot = Annotated[Path, typer.Option("--ledger", help="Where runs are recorded.")]
@@ -74,7 +74,7 @@ def rollback(name: Id, output: Output, ledger: LedgerRoot = _ROOT, as_json: Json
     if as_json:
         print_json({"id": name, "written": str(output), "bytes": len(data)})
     else:
-        typer.echo(f"{output}: {len(data)} bytes of {name}")
+        say_written(output, f"{output}: {len(data)} bytes of {name}")
 
 
 @app.command()

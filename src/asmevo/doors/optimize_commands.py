@@ -20,6 +20,7 @@ from asmevo.doors.application import (
     WholeWaves,
     app,
     print_json,
+    say_written,
 )
 from asmevo.doors.exits import BAD_INPUT, DEFINITE_NO, GOOD, sentences
 from asmevo.doors.gpu import release_witness
@@ -166,7 +167,7 @@ def apply(
         print_json({"written": written, "floating_point": read.floating_point, "verdicts": applied.verdicts})
     elif applied.data is not None:
         passed = f"{len(applied.verdicts)} gates passed, floating point {read.floating_point}"
-        typer.echo(f"{output}: candidate {candidate} of {patch}, {passed}")
+        say_written(output, f"{output}: candidate {candidate} of {patch}, {passed}")
     else:
         last = applied.verdicts[-1]
         typer.echo(f"asmevo: {patch}: gate {last['gate']} {last['kind']}: {last['reason']}", err=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from asmevo.doors.application import File, Gpu, Json, KernelGlob, Output, app, print_json
+from asmevo.doors.application import File, Gpu, Json, KernelGlob, Output, app, print_json, say_written
 from asmevo.doors.exits import sentences
 
 
@@ -42,4 +42,4 @@ def slice_kernel(
     if as_json:
         print_json(found.model_dump(mode="json", by_alias=True))
     else:
-        typer.echo("\n".join(slice_lines(found)))
+        say_written(output, "\n".join(slice_lines(found)))

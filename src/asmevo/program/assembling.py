@@ -15,8 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from asmevo.program.codeobject import CodeObject
-from asmevo.program.dual import respell_duals
 from asmevo.program.errors import UnreadableProgramError
+from asmevo.program.newer_text import respell_newer
 from asmevo.program.prefetch import prefetch_lines
 from asmevo.program.source import SourceText
 from asmevo.program.statements import LineKind, mask_comments, scan_lines
@@ -67,7 +67,7 @@ def _assemble_newer(source: SourceText, file: str) -> AssembledSource:
     try:
         return assemble_source(source, file)
     except AssemblyError as error:
-        respelled = respell_duals(source.assembled, source.scanned, error, source.processor)
+        respelled = respell_newer(source.assembled, source.scanned, error, source.processor)
         if respelled is None:
             raise
         return assemble_source(replace(source, assembled=respelled), file)

@@ -14,8 +14,6 @@ from __future__ import annotations
 import re
 
 from asmevo.program.codeobject import CodeObject
-from asmevo.program.spelling import data_words
-from asmevo.program.statements import SourceLine
 from asmevo.toolchain import AssemblyError, Processor, toolchain
 
 _BANKS = "must use different VGPR banks"
@@ -28,20 +26,11 @@ _SRC0Y_MASK, _VSRC1Y_SHIFT, _VSRC1Y_MASK = 0x1FF, 9, 0xFF << 9
 _BANKS_COUNT = 4
 
 
-def respell_duals(text: str, scanned: list[SourceLine], error: AssemblyError, processor: Processor) -> str | None:
-    """The text with the refused dual instructions as data words; None when anything else was refused."""
-    lines = text.split("\n")
-    if not processor.cpu.startswith(_GPUS):
+def dual_code(statement: str, complaint: str, processor: Processor) -> bytes | None:
+    """The code of a refused dual instruction; None when it was refused for another reason than its banks."""
+    if _BANKS not in complaint or not processor.cpu.startswith(_GPUS):
         return None
-    for diagnostic in error.diagnostics:
-        if _BANKS not in diagnostic.message or not 0 < diagnostic.line <= len(lines):
-            return None
-        place, line = scanned[diagnostic.line - 1], lines[diagnostic.line - 1]
-        code = _encode(line[place.start : place.end], processor)
-        if code is None:
-            return None
-        lines[diagnostic.line - 1] = line[: place.start] + data_words(code) + line[place.end :]
-    return "\n".join(lines)
+    return _encode(statement, processor)
 
 
 def _encode(statement: str, processor: Processor) -> bytes | None:
@@ -57,7 +46,7 @@ def _encode(statement: str, processor: Processor) -> bytes | None:
     stand_in_1 = f"v{_other_bank(f'v{one_x}')}" if one_x == one_y else f"v{one_y}"
     stood_in = f"{first}{source_x}{comma_x}v{one_x} :: {second}{stand_in_0}{comma_y}{stand_in_1}"
     try:
-        code = _code_of(stood_in, processor)
+        code = code_of(stood_in, processor)
     except AssemblyError:
         return None
     word = int.from_bytes(code[4:8], "little")
@@ -73,8 +62,9 @@ def _other_bank(register: str) -> int:
     return (int(register[1:]) + 1) % _BANKS_COUNT
 
 
-def _code_of(statement: str, processor: Processor) -> bytes:
-    image = CodeObject(toolchain().assemble(statement, processor), "<dual>")
+def code_of(statement: str, processor: Processor) -> bytes:
+    """The code of one statement. Raises AssemblyError."""
+    image = CodeObject(toolchain().assemble(statement, processor), "<statement>")
     return next(section.data for section in image.sections if section.name == ".text")
 
 

@@ -115,8 +115,15 @@ def _launch_difference(meant: Kernel, found: Kernel) -> str:
 
 
 def write_file_atomically(path: str | Path, data: bytes) -> None:
-    """Writes beside the file and renames, so that there is never half a file. Raises OSError."""
-    path = Path(path)
+    """Writes beside the file and renames, so that there is never half a file. Raises OSError.
+
+    A symbolic link stays, and the file it names is replaced. A pipe, a terminal or a device (`/dev/stdout`) is written
+    to as it stands: renaming over it would take it away from everybody.
+    """
+    path = Path(path).resolve() if Path(path).is_file() else Path(path)
+    if path.exists() and not path.is_file():
+        path.write_bytes(data)
+        return
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as out:

@@ -31,6 +31,7 @@ Word = Literal[
     # derived: from the printed form
     "sopp", "soffset_register", "sets_upper_half", "wide_nsa", "leaves_function", "hands_back_vgprs",
     "writes_source",
+    "whole_resource",
 ]  # fmt: skip
 """What can be said of an instruction."""
 

@@ -79,6 +79,7 @@ class LimitFacts(Frozen, frozen=True):
     barriers_per_wgp: Fact[int]
     max_workgroup_size: Fact[int]
     scratch_granule: Fact[int]
+    clauses_mix_loads_and_stores: Fact[bool]
 
 
 class AbiFacts(Frozen, frozen=True):
