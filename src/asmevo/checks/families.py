@@ -19,6 +19,7 @@ from asmevo.checks.dual_issue import check_dual_issue
 from asmevo.checks.finding import Finding
 from asmevo.checks.hazards import check_hazards
 from asmevo.checks.races import findings_of as race_findings
+from asmevo.checks.renumbered import doubted
 from asmevo.checks.replay import check_replay
 from asmevo.checks.resources import check_resources
 from asmevo.checks.wait_notes import wait_notes
@@ -78,7 +79,7 @@ def held_by(gate: str) -> tuple[Check, ...]:
 
 def findings_of(checks: Iterable[Check], subject: Subject) -> tuple[Finding, ...]:
     """What these checks say, one after the other."""
-    return tuple(finding for check in checks for finding in check.findings(subject))
+    return doubted((finding for check in checks for finding in check.findings(subject)), subject.kernel)
 
 
 def check_kernel(kernel: Kernel) -> tuple[Finding, ...]:

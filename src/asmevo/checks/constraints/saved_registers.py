@@ -6,7 +6,7 @@ by union; transfer: an instruction adds the units it reads, its own reads before
 has no earlier read on any path, so no execution can have saved the value, and there is no false alarm. What is read
 for another purpose counts as saved, so a clobber behind such a read is missed. A read that only keeps part of a
 result (a lane written into a register) saves nothing and does not count. Only code that returns to an address in
-registers is a function in this sense.
+registers is a function in this sense. Where register numbers mean others than they say, no VGPR is known to be written.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 from asmevo.analysis.control_flow import ControlFlow, Exit
+from asmevo.analysis.dependence import renumbered_places
 from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.kernel import Kernel
+from asmevo.program.registers import VGPR_MASK
 
 Clobber = tuple[int, int]
 """(instruction id, units)."""
@@ -73,9 +75,10 @@ def _true_reads(decoded: Decoded) -> int:
 
 def _writes_outside(front: int, instructions: tuple[Instruction, ...], saved: int) -> list[Clobber]:
     found, seen = [], front
-    for instruction in instructions:
+    renumbered = renumbered_places(instructions)
+    for place, instruction in enumerate(instructions):
         seen |= _true_reads(instruction.decoded)
-        units = instruction.writes & saved & ~seen
+        units = instruction.writes & saved & ~seen & ~(VGPR_MASK if place in renumbered else 0)
         if units and not instruction.mnemonic.startswith(("s_swappc", "s_call")):
             found.append((instruction.id, units))
             seen |= units
