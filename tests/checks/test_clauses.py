@@ -35,7 +35,9 @@ def test_broken_clauses_are_named(lines: tuple[str, ...], words: str) -> None:
     assert words in message
 
 
-@pytest.mark.parametrize(("gpu", "mixed"), [("gfx1030", True), ("gfx1100", False), ("gfx1201", False), ("gfx1250", True)])
+@pytest.mark.parametrize(
+    ("gpu", "mixed"), [("gfx1030", True), ("gfx1100", False), ("gfx1201", False), ("gfx1250", True)]
+)
 def test_loads_and_stores_in_one_clause(gpu: str, mixed: bool) -> None:
     """LLVM's SIInsertHardClauses: one kind on gfx10 and gfx1250 (clang-22 writes such clauses), two on the others."""
     names = ("global_load_dword", "global_store_dword") if gpu == "gfx1030" else ("global_load_b32", "global_store_b32")

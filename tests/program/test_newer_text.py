@@ -75,5 +75,5 @@ def test_vgpr_banks_with_the_modes_before() -> None:
     assert codes[0] == "014086bf"
     assert codes[2] == "000186bf"
     for value, gpu in (("0x14001", "gfx1250"), ("0x4001", "gfx1200")):
-        with pytest.raises(UnreadableProgramError, match="k.s:1: LLVM refuses `s_set_vgpr_msb"):
+        with pytest.raises(UnreadableProgramError, match=r"k\.s:1: LLVM refuses `s_set_vgpr_msb"):
             read_program(f"s_set_vgpr_msb {value}\ns_endpgm\n".encode(), "k.s", gpu)

@@ -35,6 +35,4 @@ def _doubted(finding: Finding, places: set[int]) -> Finding:
 
 def _renumbered(kernel: Kernel) -> set[int]:
     """The ids of the instructions at such places."""
-    return {
-        block.instructions[place].id for block in kernel.blocks for place in renumbered_places(block.instructions)
-    }
+    return {block.instructions[place].id for block in kernel.blocks for place in renumbered_places(block.instructions)}

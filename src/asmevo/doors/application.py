@@ -58,7 +58,7 @@ Output = Annotated[Path, typer.Option("-o", "--output", help="The file to write.
 
 
 def say_written(output: Path, words: str) -> None:
-    """Says what `output` now holds; on standard error where it is a pipe or a device, whose reader wants the data only."""
+    """Says what `output` now holds; on standard error where that is a pipe or a device, whose reader wants the data."""
     typer.echo(words, err=not output.is_file())
 
 

@@ -84,6 +84,7 @@ def apply(
     source: Annotated[Path, typer.Option("--source", help="The file that the patch is for.")],
     output: Annotated[Path, typer.Option("--output", help="The file to write.")],
     candidate: Annotated[int, typer.Option(help="Which of the patch's candidates, best first.", min=1)] = 1,
+    launch: Annotated[Path | None, typer.Option(help="A launch manifest: the candidate also runs again.")] = None,
     as_json: Json = False,
 ) -> None:
     """Writes the patched file; the candidate is judged again first."""
@@ -92,7 +93,9 @@ def apply(
     with sentences():
         config = read_config()
         config.use_installation(config_file())
-    optimize_commands.apply(patch, source, output, candidate, config.gpu_target, as_json)
+    optimize_commands.apply(
+        patch, source, output, candidate, config.gpu_target, launch, rocm=config.rocm(), as_json=as_json
+    )
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -48,6 +48,9 @@ from asmevo.doors.searching import (
     policy_of,
 )
 from asmevo.doors.templates_command import TemplateFiles, own_templates
+
+if TYPE_CHECKING:
+    from asmevo.search import Conditions, Patch
 
 
 @app.command()
@@ -151,24 +154,61 @@ def apply(
     output: Output,
     candidate: Annotated[int, typer.Option(help="Which of the patch's candidates, best first.", min=1)] = 1,
     gpu: Gpu = None,
+    launch: Annotated[
+        Path | None, typer.Option(help="A launch manifest: the candidate also runs again on the emulator.")
+    ] = None,
+    constraints: Constraints = None,
+    rocm: Rocm = None,
     as_json: Json = False,
 ) -> None:
-    """Writes the patched file; refuses a file that is not the patch's base, and judges the candidate again."""
+    """Writes the patched file; refuses a file that is not the patch's base, and judges the candidate again.
+
+    With --launch all gates that the patch claims are asked again, at level release a GPU, too; without, those that need
+    patch and file only, and the others are named.
+    """
     from asmevo.program import write_file_atomically
     from asmevo.search import apply_patch, read_patch
 
     with sentences():
         read = read_patch(patch)
-        applied = apply_patch(read, file, candidate, gpu=gpu)
+        conditions = _conditions(read, file, gpu, launch, tuple(map(str, constraints or ())), rocm)
+        applied = apply_patch(read, file, candidate, gpu=gpu, conditions=conditions)
         if applied.data is not None:
             write_file_atomically(output, applied.data)
     if as_json:
         written = str(output) if applied.data else None
-        print_json({"written": written, "floating_point": read.floating_point, "verdicts": applied.verdicts})
+        print_json(
+            {
+                "written": written,
+                "floating_point": read.floating_point,
+                "verdicts": applied.verdicts,
+                "not_judged": applied.not_judged,
+            }
+        )
     elif applied.data is not None:
         passed = f"{len(applied.verdicts)} gates passed, floating point {read.floating_point}"
+        passed += "".join(f"\n  not judged again: {gate}: {why}" for gate, why in applied.not_judged.items())
         say_written(output, f"{output}: candidate {candidate} of {patch}, {passed}")
     else:
         last = applied.verdicts[-1]
         typer.echo(f"asmevo: {patch}: gate {last['gate']} {last['kind']}: {last['reason']}", err=True)
     raise typer.Exit(GOOD if applied.data is not None else DEFINITE_NO)
+
+
+def _conditions(
+    patch: Patch, file: Path, gpu: str | None, launch: Path | None, constraints: tuple[str, ...], rocm: str | None
+) -> Conditions:
+    """What the candidates of a patch are judged by; a GPU is asked only about a patch of level release."""
+    from asmevo.emulator import read_manifest
+    from asmevo.program import open_program
+    from asmevo.prover import FloatPolicy
+    from asmevo.search import Conditions, Level, patched_kernel
+
+    if launch is None:
+        return Conditions(constraints=constraints, rocm=rocm)
+    manifest = read_manifest(launch)
+    hardware, no_hardware = None, f"the patch's level is {patch.level}"
+    if patch.level == Level.RELEASE.value:
+        program, policy = open_program(file, gpu=gpu), FloatPolicy.named(patch.floating_point)
+        hardware, no_hardware = release_witness(program, patched_kernel(patch, program), manifest, policy)
+    return Conditions(manifest, hardware, no_hardware, constraints, rocm)

@@ -1,7 +1,7 @@
 """Search: the loop over proposers and gates, patches, the ledger."""
 
 from asmevo.gates import Level
-from asmevo.search.apply import Applied, apply_patch
+from asmevo.search.apply import Applied, Conditions, apply_patch, patched_kernel
 from asmevo.search.artifacts import BrokenLedgerError, LedgerError
 from asmevo.search.budget import Budget, BudgetError
 from asmevo.search.executors import EXECUTORS, ExecutorError
@@ -16,6 +16,7 @@ __all__ = [
     "BrokenLedgerError",
     "Budget",
     "BudgetError",
+    "Conditions",
     "ExecutorError",
     "Ledger",
     "LedgerError",
@@ -27,5 +28,6 @@ __all__ = [
     "SearchOptions",
     "apply_patch",
     "optimize",
+    "patched_kernel",
     "read_patch",
 ]
