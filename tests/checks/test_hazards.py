@@ -9,6 +9,7 @@ from written_kernels import written
 
 from asmevo.checks.finding import Severity
 from asmevo.checks.hazards import check_hazards
+from asmevo.program import read_program
 from asmevo.program.codeobject import CodeObject
 from asmevo.program.kernel import Kernel
 from asmevo.program.reading import read_kernels
@@ -178,3 +179,38 @@ def test_vgprs_handed_back_behind_a_store(gpu: str, silent: bool) -> None:
     """llc 22.1.8 puts an s_nop before the message, but not for gfx1250."""
     text = "global_store_b32 v0, v1, s[2:3]\ns_sendmsg sendmsg(MSG_DEALLOC_VGPRS)\ns_endpgm"
     assert (not found(text, gpu)) == silent
+
+
+def in_waves_of(lanes: int, *lines: str) -> Kernel:
+    text = "\n".join((".text", ".globl f", ".type f,@function", "f:", *lines, "s_endpgm", ""))
+    return read_program(text.encode(), "k.s", "gfx1100", lanes).kernels[0]
+
+
+MASKS = ("v_cndmask_b32_e64 v1, v2, v3, {0}", "v_cmp_eq_u32_e64 {0}, v4, v5", "v_cndmask_b32_e64 v6, v7, v8, {0}")
+
+
+@pytest.mark.parametrize(("mask", "field"), [("s[4:5]", "va_sdst"), ("vcc", "va_vcc")])
+def test_a_lane_mask_that_valu_rewrites(mask: str, field: str) -> None:
+    """clang-22 -mwavefrontsize64 waits behind the comparison, and never where only SALU reads the mask again."""
+    read, write, again = (line.format(mask) for line in MASKS)
+
+    def rules(*lines: str, lanes: int = 64) -> list[str]:
+        return [each.rule for each in check_hazards(in_waves_of(lanes, *lines))]
+
+    wrong = ["hazards.valu-mask-rewrite-vcc" if mask == "vcc" else "hazards.valu-mask-rewrite-sgpr"]
+    assert rules(read, write, again) == wrong
+    assert rules(read, write, f"s_waitcnt_depctr depctr_{field}(0)", again) == []
+    assert rules(read, write, "s_waitcnt_depctr depctr_sa_sdst(0)", again) == wrong
+    assert rules(read, write, f"s_and_b64 exec, exec, {mask}") == []
+    assert rules(write, again, "v_add_f32 v1, v2, v3") == []
+    once = (read, write, f"s_waitcnt_depctr depctr_{field}(0)")
+    assert rules(*once, write, again) == []
+    wave32 = [line.replace("s[4:5]", "s4").replace("vcc", "vcc_lo") for line in (read, write, again)]
+    assert rules(*wave32, lanes=32) == []
+
+
+def test_a_chain_of_carries_in_wave64() -> None:
+    """llc 22.1.8 waits behind an addition with carry that rewrites VCC after another one has read it."""
+    first, more = "v_add_co_u32 v0, vcc, v1, v2", "v_add_co_ci_u32 v3, vcc, v4, v5, vcc"
+    found_in = check_hazards(in_waves_of(64, first, more, more, more))
+    assert [set(each.instructions) for each in found_in] == [{2, 3}]

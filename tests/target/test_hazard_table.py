@@ -79,6 +79,8 @@ INSERTED = {
     "valu-trans-use": "gfx1100 gfx1102",
     "wmma-src-ab": "gfx1100 gfx1102 gfx1151 gfx1200 gfx1201",
     "valu-mask-write": "w64 gfx1100 gfx1102 gfx1151",
+    "valu-mask-rewrite-sgpr": "w64 gfx1100 gfx1102 gfx1151",
+    "valu-mask-rewrite-vcc": "w64 gfx1100 gfx1102 gfx1151",
     "valu-read-sgpr-salu": "gfx1200 gfx1201",
     "valu-read-sgpr-valu": "gfx1200 gfx1201",
     "valu-read-vcc-salu": "gfx1200 gfx1201",

@@ -26,6 +26,7 @@ class Effect(Struct, frozen=True):
 class SequencePart(Struct, frozen=True):
     """One instruction's part in one sequence row, as register sets (0 = plays no such part).
 
+    `primes_itself`: what it primes and may start at once, `unprimes`: what is primed no more behind it.
     `waits_for`: what the consumer's own wait modifier says, where the row has one.
     """
 
@@ -33,7 +34,8 @@ class SequencePart(Struct, frozen=True):
     checks: int
     starts: int
     primes: int
-    clears_priming: bool
+    primes_itself: int
+    unprimes: int
     waits_for: int
 
 
@@ -45,7 +47,8 @@ class SequenceFacts(Struct, frozen=True):
 
 
 class PossiblePart(Struct, frozen=True):
-    """Which parts an opcode may play in a sequence row; `clears`: these ends of its priming.
+    """Which parts an opcode may play in a sequence row; `clears`: these ends of its priming. `rewrites`:
+    what it writes is primed no more.
 
     `concerns`: an encoding that touches none of these registers plays none of the parts.
     """
@@ -56,6 +59,7 @@ class PossiblePart(Struct, frozen=True):
     producer: bool
     primes: bool
     clears: tuple[Selector, ...]
+    rewrites: bool
 
 
 class Asked(Struct, frozen=True):

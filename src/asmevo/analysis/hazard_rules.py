@@ -253,7 +253,7 @@ class HazardRules:
         if kind is None:
             numbers = self._alike
             possible = (self._possible_part(place, fitting) for place in range(len(self.sequences)))
-            parts = tuple(p for p in possible if p.consumer or p.producer or p.primes or p.clears)
+            parts = tuple(p for p in possible if p.consumer or p.producer or p.primes or p.clears or p.rewrites)
             producers = [bit for bit, row in enumerate(self._rows) if numbers[row.producer] in fitting]
             consumers = [bit for bit, row in enumerate(self._rows) if numbers[row.consumer] in fitting]
             produced, producers_asking = self._bundled(producers, producer=True)
@@ -304,6 +304,7 @@ class HazardRules:
             producer=numbers[row.producer] in fitting,
             primes=primed is not None and numbers[primed.by] in fitting,
             clears=clears,
+            rewrites=primed is not None and primed.since_written,
         )
 
     def _fixed_effect(self, row: SequenceRow, passes: bool, fitting: frozenset[int]) -> Effect | None:
@@ -369,7 +370,7 @@ class HazardRules:
 
     def _part(self, possible: PossiblePart, view: _View) -> SequencePart | None:
         row = self.sequences[possible.row]
-        checks = starts = primes = 0
+        checks = starts = primes = unprimes = 0
         if possible.consumer and self._touches(row.consumer, view):
             checks = ALL_UNITS if row.via is None else self._tied(row.via, view, producer=False)
         if possible.producer and self._touches(row.producer, view):
@@ -379,11 +380,15 @@ class HazardRules:
         if row.primed_by is not None and possible.primes and self._touches(row.primed_by.by, view):
             touched = self._role(view, row.primed_by.role) & _KINDS[row.primed_by.of]
             primes = whole_pairs(touched) if row.primed_by.pairs else touched
-        clears = any(self._touches(end, view) for end in possible.clears)
-        if not (checks or starts or primes or clears):
+        if row.primed_by is not None and possible.rewrites:
+            unprimes = view.decoded.writes & _KINDS[row.primed_by.of]
+        if any(self._touches(end, view) for end in possible.clears):
+            unprimes = ALL_UNITS
+        if not (checks or starts or primes or unprimes):
             return None
         waits_for = int(view.decoded.modifier(row.counted) or "0", 0) if row.counted and checks else 0
-        return SequencePart(possible.row, checks, starts, primes, clears, waits_for)
+        itself = 0 if possible.rewrites else primes
+        return SequencePart(possible.row, checks, starts, primes, itself, unprimes, waits_for)
 
     def _forwarding(self, view: _View) -> ForwardingPart | None:
         if self.forwarding is None:

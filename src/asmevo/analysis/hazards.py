@@ -273,13 +273,12 @@ class _Front(Struct):
     def _begin_sequences(self, instruction: Instruction, facts: SequenceFacts) -> None:
         for part in facts.parts:
             primed = self.rules.sequences[part.row].primed_by is not None
-            touched = self.primed[part.row] | part.primes  # an instruction reads before it writes
+            touched = self.primed[part.row] | part.primes_itself  # an instruction reads before it writes
             started = part.starts & touched if primed else part.starts
             if started:
                 self._begin(part.row, started, instruction)
         for part in facts.parts:
-            kept = 0 if part.clears_priming else self.primed[part.row]
-            self.primed[part.row] = kept | part.primes
+            self.primed[part.row] = self.primed[part.row] & ~part.unprimes | part.primes
 
     def _begin(self, row: int, registers: int, instruction: Instruction) -> None:
         armed = self.rules.sequences[row].arm is None

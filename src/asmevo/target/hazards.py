@@ -101,7 +101,9 @@ class Priming(Frozen, frozen=True):
 
     `pairs`: the hardware tracks 64-bit pairs, so touching one half counts for both. `by_others`: callers and callees
     may have done it, so everything counts as touched where a function begins and after a call; LLVM takes that into
-    account for some rows only, and for the others code that it wrote must not be called wrong.
+    account for some rows only, and for the others code that it wrote must not be called wrong. `since_written`: only
+    what touched a register before the producer and since it was written last; else the producer's own reads count,
+    too, and so does what came before an earlier write.
     """
 
     by: Selector
@@ -109,6 +111,7 @@ class Priming(Frozen, frozen=True):
     of: RegisterKind
     pairs: bool = False
     by_others: bool = False
+    since_written: bool = False
     until: tuple[End, ...] = ()
 
 
