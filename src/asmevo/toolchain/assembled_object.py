@@ -103,8 +103,9 @@ def _added_symbols(image: bytearray, offset: int, size: int, names_at: int) -> l
 
 
 def _remove_symbols(image: bytearray, offset: int, size: int, removed: list[int]) -> None:
-    kept = [index for index in range(size // elf.SYMBOL_SIZE) if index not in removed]
-    entries = [image[offset + index * elf.SYMBOL_SIZE :][: elf.SYMBOL_SIZE] for index in kept]
+    gone = {offset + index * elf.SYMBOL_SIZE for index in removed}
+    kept = (at for at in range(offset, offset + size, elf.SYMBOL_SIZE) if at not in gone)
+    entries = [image[at : at + elf.SYMBOL_SIZE] for at in kept]
     image[offset : offset + size] = b"".join(entries).ljust(size, b"\0")
 
 
