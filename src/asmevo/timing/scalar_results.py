@@ -19,28 +19,30 @@ from asmevo.timing.costs import Cause
 
 
 class ScalarResults:
-    """The stages before the vector queue of one SIMD, and its places for scalar results; at least 1 of each."""
+    """The stages before the vector queue of one SIMD, and its places for scalar results; at least 1 of each.
 
-    __slots__ = ("_counted", "_entered", "_stages", "cause")
+    `free`: from when on a vector instruction may issue.
+    """
+
+    __slots__ = ("_counted", "_entered", "_last", "_stages", "cause", "free")
 
     def __init__(self, places: int, stages: int, cause: Cause) -> None:
         self._counted = deque([LONG_AGO] * places, maxlen=places)
         self._entered = deque([LONG_AGO] * stages, maxlen=stages)
         self._stages = stages
+        self._last = self.free = LONG_AGO
         self.cause = cause
-
-    @property
-    def free(self) -> int:
-        """From when on a vector instruction may issue."""
-        return self._entered[0]
 
     def enter(self, issue: int, has_result: bool) -> int:
         """The next vector instruction issues; returns the cycles that it stays longer than it has to."""
-        usual = issue + self._stages
-        entered = max(usual, self._entered[-1] + 1)
+        entered = usual = issue + self._stages
+        if self._last >= usual:
+            entered = self._last + 1
         if has_result and self._counted[0] > entered:
             entered = self._counted[0]
+        self._last = entered
         self._entered.append(entered)
+        self.free = self._entered[0]
         return entered - usual
 
     def add(self, counted: int) -> None:

@@ -101,7 +101,8 @@ class Linker(Tracker):
             for place in places[first:]:
                 self._link_again(place)
         for slot in here:
-            self._look_ahead(slot, here, repeats)
+            if places[slot].taken:
+                self._look_ahead(slot, here, repeats)
         return [self._rules.step(slot, places) for slot in here]
 
     def _look_ahead(self, slot: int, here: range, repeats: bool) -> None:
@@ -191,15 +192,16 @@ class Linker(Tracker):
                 place.sources[link] = None
         for link in self._successions.links(profile):
             place.behind[link] = None
-        for link in self._successions.holds(profile):
-            place.holds[link] = None
         for recent in place.delays:
             self._delay(place, recent)
-        if order.scalar_writer is not None and profile.port is SALU:
+        if profile.vector:
+            for link in self._successions.holds(profile):
+                place.holds[link] = None
+            if not self._read_vector and profile.reads_vector:
+                place.first_vector = True
+            place.first_double = not self._double and profile.kind in DOUBLE
+        elif profile.port is SALU and order.scalar_writer is not None:
             place.issued[order.scalar_writer] = None
-        if not self._read_vector and profile.vector and profile.reads_vector:
-            place.first_vector = True
-        place.first_double = not self._double and profile.kind in DOUBLE
 
     def _remember(self, place: Place) -> None:
         """Keeps what the places behind will ask for."""

@@ -16,8 +16,8 @@ barriers stay in step.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Mapping, Sequence
+from heapq import heappop, heappush, heappushpop
 
 from asmevo.timing.barriers import Barriers
 from asmevo.timing.clock import LONG_AGO
@@ -39,7 +39,7 @@ _PORTS = len(Port)
 _VALU = int(Port.VALU)
 _TRANS = int(Port.TRANS)
 _VMEM = int(Port.VMEM)
-_SENDING = (_VMEM, int(Port.LDS))
+_SENDING = (int(Stream.VMEM), int(Stream.LDS))
 
 Observe = Callable[[Wave, Step, int, Bound, Bound | None], None]
 """Hears of each issue before the wave's state changes: wave, step, cycle, the wave's own bound, the shared one."""
@@ -71,7 +71,7 @@ class Simulator:
         self._shares = waves > 1 and self._path is None
         lds = lds_facts(machine.target)
         self._lds = LdsData(lds) if lds is not None and machine.two_clocks else None
-        self._sent = [LONG_AGO] * _PORTS
+        self._sent = [LONG_AGO] * len(Stream)
         slots = sum(len(steps) for steps, _, _ in stretches)
         counters = len(machine.counters)
         self.logs = [
@@ -110,11 +110,7 @@ class Simulator:
         self.observe: Observe | None = None
 
     def _wave(self, number: int, group: int, start: int, slots: int, counters: int) -> Wave:
-        return Wave(
-            number, group, start, [LONG_AGO] * slots, [LONG_AGO] * slots,
-            [[] for _ in range(counters)], {}, entered=start, last_issue=start - self._interval,
-            last_stretch=len(self.logs) - 1,
-        )  # fmt: skip
+        return Wave(number, group, start, start - self._interval, slots, counters, len(self.logs) - 1)
 
     def run(self) -> None:
         """Runs all waves to the end of the path."""
@@ -122,15 +118,15 @@ class Simulator:
         for wave in waves:
             wave.steps = self.logs[wave.stretch].steps
             if self._settle(wave):
-                heapq.heappush(ready, (wave.next, wave.number))
+                heappush(ready, (wave.next, wave.number))
         while ready:
-            key, number = heapq.heappop(ready)
-            wave = waves[number]
-            while self._advance(wave, key):
-                key = wave.next
-                if ready and ready[0] < (key, number):
-                    heapq.heappush(ready, (key, number))
-                    break
+            first = heappop(ready)
+            wave = waves[first[1]]
+            while self._advance(wave, first[0]):
+                first = (wave.next, first[1])
+                if ready and ready[0] < first:
+                    first = heappushpop(ready, first)
+                    wave = waves[first[1]]
 
     def resume(self, place: int, issued: Sequence[int], started: Sequence[int]) -> None:
         """Puts a lone wave at a place of its straight stretch, whose step issues at `issued[place]` at the earliest.
@@ -204,20 +200,20 @@ class Simulator:
         if line >= 0:
             first = self._first_in_line[line]
             if first is not None and first < number:
-                heapq.heappush(self._in_line[line], number)
+                heappush(self._in_line[line], number)
                 return
             self._first_in_line[line] = number
             wave.line = line
-        heapq.heappush(self._ready, (time, number))
+        heappush(self._ready, (time, number))
 
     def _call_next(self, wave: Wave) -> None:
         line, wave.line = wave.line, -1
         if self._first_in_line[line] == wave.number:
             waiting = self._in_line[line]
-            first = self._first_in_line[line] = heapq.heappop(waiting) if waiting else None
+            first = self._first_in_line[line] = heappop(waiting) if waiting else None
             if first is not None:
                 self.waves[first].line = line
-                heapq.heappush(self._ready, (self._port_free[line], first))
+                heappush(self._ready, (self._port_free[line], first))
 
     def _settle(self, wave: Wave) -> bool:
         """Moves on to the next stretch or iteration where one ends; False when the wave is done."""
@@ -381,25 +377,26 @@ class Simulator:
         A memory instruction leaves its place when the one before it has handed over address and data, whatever the
         neighbour does then.
         """
-        engine, entries, started = step.engine, self._queues[step.stream], wave.started
-        results, whom = self._scalar_results, step.slot
-        stays = results.enter(time, step.counted > 0) if results is not None and step.stream == _VALU else 0
-        start = time + stays + step.to_execute
+        engine, stream, started, whom = step.engine, step.stream, wave.started, step.slot
+        entries, engine_free = self._queues[stream], self._engine_free
+        results = self._scalar_results if stream == _VALU else None
+        entered = time if results is None else time + results.enter(time, step.counted > 0)
+        start = entered + step.to_execute
         if step.scalar_sources and self._scalar_cache.read(wave.number, step.scalar_sources):
             start -= step.sooner
         if step.scalar_results:
             self._scalar_cache.write(wave.number, step.scalar_results)
         why: Cause | None = None
-        if self._stream_last[step.stream] >= start:
-            start = self._stream_last[step.stream] + 1
+        if self._stream_last[stream] >= start:
+            start = self._stream_last[stream] + 1
             why, whom = (entries[-1][1] or queue.cause), entries[-1][2]
-        if self._engine_free[engine] > start:
-            start, (whom, why) = self._engine_free[engine], self._engine_owner[engine] or step.owner
-        if step.after_trans and self._engine_free[_TRANS] + step.after_trans > start:
-            start = self._engine_free[_TRANS] + step.after_trans
+        if engine_free[engine] > start:
+            start, (whom, why) = engine_free[engine], self._engine_owner[engine] or step.owner
+        if step.after_trans and engine_free[_TRANS] + step.after_trans > start:
+            start = engine_free[_TRANS] + step.after_trans
             whom, why = self._engine_owner[_TRANS] or step.owner
-        if step.after_vector and self._engine_free[engine] != self._matrix_end:
-            behind = self._engine_free[engine] + step.after_vector
+        if step.after_vector and engine_free[engine] != self._matrix_end:
+            behind = engine_free[engine] + step.after_vector
             if behind > start:
                 start, (whom, why) = behind, self._engine_owner[engine] or step.owner
         for slot, cycles, reason in step.results:
@@ -409,10 +406,10 @@ class Simulator:
         for slot, cycles, reason in step.holds:
             if started[slot] + cycles > start:
                 start, why, whom = started[slot] + cycles, reason, slot
-        held, enters = start - free, time + stays + step.to_pipe
+        held, enters = start - free, entered + step.to_pipe
         file = self._registers
-        if file is not None and step.gathered is not None:
-            gathered = file.gather(wave.number, step.gathered, time + stays + step.to_gather)
+        if step.gathered is not None and file is not None:
+            gathered = file.gather(wave.number, step.gathered, entered + step.to_gather)
             gathered += step.to_execute - step.to_gather
             if gathered > start:
                 start, why, whom = gathered, self._bank_cause, step.slot
@@ -423,16 +420,16 @@ class Simulator:
         sent = start + step.occupancy
         if step.lds is not None and self._lds is not None:
             start, sent = self._lds.enter(start, step.lds)
-        self._engine_free[engine] = sent + (step.neighbour if self._shares else 0)
+        engine_free[engine] = sent + step.neighbour if self._shares else sent
         self._engine_owner[engine] = step.owner
         if step.after_vector:
-            self._matrix_end = self._engine_free[engine]
-        self._stream_last[step.stream] = start + step.occupancy - 1 if engine == _VALU else start
+            self._matrix_end = engine_free[engine]
+        self._stream_last[stream] = start + step.occupancy - 1 if engine == _VALU else start
         if step.counted and results is not None:
             results.add(start + step.counted)
-        pipe = self._pipes[step.stream]
-        if step.port in _SENDING:
-            left, self._sent[step.port] = max(time + step.to_execute, self._sent[step.port]), sent
+        pipe = self._pipes[stream]
+        if stream in _SENDING:
+            left, self._sent[stream] = max(time + step.to_execute, self._sent[stream]), sent
         elif pipe is None:
             left = start
         elif step.reads:
@@ -466,7 +463,7 @@ class Simulator:
         for number in self._barriers.arrive(wave.group, barrier, time):
             other = self.waves[number]
             self._release(other, self._barriers.complete(wave.group, barrier), step)
-            heapq.heappush(self._ready, (other.next, number))
+            heappush(self._ready, (other.next, number))
 
     def _may_go(self, wave: Wave, step: Step) -> bool:
         """Whether a wave need not wait at the barrier that it has just come to; if it must it is parked."""
