@@ -336,6 +336,9 @@ class _Builder:
             order.add(self.pillar)
 
 
+_RENUMBERING = ("s_set_gpr_idx_", "s_set_vgpr_msb")
+
+
 def renumbered_places(instructions: Sequence[Instruction]) -> set[int]:
     """Places where a register number in the encoding is not the register that is meant.
 
@@ -344,6 +347,8 @@ def renumbered_places(instructions: Sequence[Instruction]) -> set[int]:
     without an _on says that the region began before the block.
     """
     places: set[int] = set()
+    if not any(each.startswith(_RENUMBERING) for each in {each.decoded.mnemonic for each in instructions}):
+        return places
     opened = -1
     for place, instruction in enumerate(instructions):
         mnemonic = instruction.mnemonic
@@ -351,7 +356,7 @@ def renumbered_places(instructions: Sequence[Instruction]) -> set[int]:
             start = opened if opened >= 0 or mnemonic == "s_set_vgpr_msb" else 0
             places.update(range(start, place) if start >= 0 else ())
             opened = -1
-        elif mnemonic.startswith(("s_set_gpr_idx_", "s_set_vgpr_msb")) and opened < 0:
+        elif mnemonic.startswith(_RENUMBERING) and opened < 0:
             opened = place
     if opened >= 0:
         places.update(range(opened, len(instructions)))

@@ -74,6 +74,8 @@ class _Backward:
         self.kernel = analysis.kernel
         self.target = analysis.target
         self.lanes = analysis.lanes
+        # Each lane with the threshold that every open thing is below.
+        self.tops = [(lane, top(lane.in_order, lane.maximum)) for lane in self.lanes.lanes]
         self.flow = analysis.flow
         self.summaries = analysis.summaries
 
@@ -140,10 +142,11 @@ class _Backward:
             for instruction, effect, state in self.analysis.state_before_each(block)
             if effect.is_wait
         }
+        first = next((place for place, each in enumerate(instructions) if each.id in dropped), len(instructions))
         found: list[WaitNeed] = []
         both = [([dict(d) for d in strict], True), ([dict(d) for d in registers], False)]
         touched = written = 0  # by the plain instructions since the last event; no threshold changes between them
-        for place in reversed(range(len(instructions))):
+        for place in reversed(range(first, len(instructions))):
             instruction = instructions[place]
             effect = effect_of(instruction.decoded, self.target)
             if effect.is_plain:
@@ -178,21 +181,19 @@ class _Backward:
 
     def _demand_units(self, demands: list[Demand], touched: int, written: int) -> None:
         """What plain instructions touch must not be open, whatever its age."""
-        for demand, lane in zip(demands, self.lanes.lanes, strict=True):
+        for demand, (lane, highest) in zip(demands, self.tops, strict=True):
             asked = written if lane.sources else touched
             if asked:
-                highest = top(lane.in_order, lane.maximum)
                 demand[highest] = demand.get(highest, 0) | asked
 
     def _touch_back(self, demands: list[Demand], effect: Effect, with_order: bool) -> None:
         own = {issue.lane for issue in effect.issues}
         orders = effect.orders if with_order else 0
         of_others = {sources: against(sources, effect, False) | orders for sources in (False, True)}
-        for number, lane in enumerate(self.lanes.lanes):
+        for number, (demand, (lane, highest)) in enumerate(zip(demands, self.tops, strict=True)):
             asked = against(lane.sources, effect, True) | orders if number in own else of_others[lane.sources]
             if asked:
-                highest = top(lane.in_order, lane.maximum)
-                demands[number][highest] = demands[number].get(highest, 0) | asked
+                demand[highest] = demand.get(highest, 0) | asked
 
     def _need(
         self,
