@@ -29,6 +29,7 @@ sys.path.insert(0, str(ROOT / "tests" / "program"))
 
 from compiled_programs import all_files  # noqa: E402
 
+from asmevo.doors.start import collect_seldom  # noqa: E402
 from asmevo.program import read_program  # noqa: E402
 from asmevo.program.codeobject import CodeObject  # noqa: E402
 from asmevo.program.kernel import Kernel  # noqa: E402
@@ -144,6 +145,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    collect_seldom()
     kernel = read_kernels(CodeObject(OBJECT.read_bytes(), OBJECT.name))[0]
     straight = read_program(all_files()[STRAIGHT], STRAIGHT).select()[0]
     one_wave = estimate(kernel, waves=1, trip_count=TRIPS)

@@ -42,6 +42,7 @@ sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "tests" / "program")
 
 from emulated_launches import all_pairs, launch, program_of  # noqa: E402
 
+from asmevo.doors.start import collect_seldom  # noqa: E402
 from asmevo.emulator import Trial, Unfinished, Witness, make_buffers  # noqa: E402
 from asmevo.program import read_program, write_program  # noqa: E402
 from asmevo.program.edit import apply_script  # noqa: E402
@@ -157,6 +158,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, nargs="+", default=[KEEP], help="rows are added to the first")
     parser.add_argument("--write", action="store_true", help="write the document from the rows that are kept")
     asked = parser.parse_args()
+    collect_seldom()
     rows = [row for file in asked.keep for row in kept_rows(file)]
     if asked.write:
         write_document(latest(rows))

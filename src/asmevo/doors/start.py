@@ -36,13 +36,20 @@ MODULES = {
     "verify": "ledger_commands",
 }
 _NEW_OBJECTS_A_COLLECTION = 200_000
-"""Loading makes hundreds of thousands of objects and no garbage, and what is known of each encoding is kept for good:
-looking through all of it again and again is a tenth of the start. Processes that are forked have it, too."""
+
+
+def collect_seldom() -> None:
+    """Has Python look for garbage seldom.
+
+    Loading makes hundreds of thousands of objects and no garbage, and what is known of each encoding is kept for good:
+    looking through all of it again and again is a tenth of the start. Processes that are forked have it, too.
+    """
+    gc.set_threshold(_NEW_OBJECTS_A_COLLECTION, *gc.get_threshold()[1:])
 
 
 def main() -> None:
     """The entry point of the `asmevo` command."""
-    gc.set_threshold(_NEW_OBJECTS_A_COLLECTION, *gc.get_threshold()[1:])
+    collect_seldom()
     word = sys.argv[1] if len(sys.argv) > 1 else ""
     import_module(f"asmevo.doors.{MODULES.get(word, 'cli')}")
     app()

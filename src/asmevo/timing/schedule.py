@@ -70,7 +70,7 @@ class Linker(Tracker):
         self.places: list[Place] = []
         self._pending: dict[int, list[Recent]] = {}
         self._rules = rules_of(machine)
-        self._drains = Drains(machine)
+        self._drains = Drains(machine) if machine.target.wait.depctr is not None else None
         self._successions = Successions(machine)
         self._order = Order(machine)
         self._history: dict[int, list[Link]] = {VALU_HISTORY: [], TRANS_HISTORY: [], SALU_HISTORY: []}
@@ -78,16 +78,16 @@ class Linker(Tracker):
         self._delay_after_wait = machine.cost("delay_alu_after_wait", "delay_alu")
 
     def stretch(self, instructions: Sequence[Instruction], taken: Sequence[bool], repeats: bool) -> list[Step]:
-        places, profile_of = self.places, self._machine.profile
+        places, profile_of, skipped, fetched = self.places, self._machine.profile, self._skipped, self._fetched
         first, waited = len(places), None
         for number, (instruction, goes) in enumerate(zip(instructions, taken, strict=True)):
             decoded = instruction.decoded
-            profile = self._machine.skipped(decoded) if number in self._skipped else profile_of(decoded)
+            profile = self._machine.skipped(decoded) if number in skipped else profile_of(decoded)
             if profile.delays is not None:
                 self._announce(profile)
                 waited = places[-1] if places and places[-1].profile.waits else None
             elif decoded.mnemonic != "s_delay_alu":
-                place = Place(len(places), instruction, profile, goes, fetched=number in self._fetched)
+                place = Place(len(places), instruction, profile, goes, fetched=number in fetched)
                 if self._pending:
                     place.delays = self._next_delays()
                 if waited is not None and self._delay_after_wait is not None:
@@ -187,7 +187,7 @@ class Linker(Tracker):
         profile, order = place.profile, self._order
         for link in order.links(profile):
             place.sources[link] = None
-        if profile.depctr:
+        if profile.depctr and self._drains is not None:
             for link in self._drains.links(profile):
                 place.sources[link] = None
         for link in self._successions.links(profile):
@@ -221,7 +221,8 @@ class Linker(Tracker):
             self._double = self._double or profile.kind in DOUBLE
         self._order.pass_by(slot, profile)
         if profile.vector or profile.port is SALU:
-            self._drains.pass_by(slot, profile)
+            if self._drains is not None:
+                self._drains.pass_by(slot, profile)
             self._successions.pass_by(slot, profile)
 
     def fork_with(self, layout: Mapping[int, int]) -> Linker:

@@ -157,6 +157,7 @@ class Rules:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
+        self._delays = machine.target.delay_alu is not None
         self._forms: dict[Profile, Step] = {}
         self._histories: dict[Profile, tuple[int, int, Cause] | None] = {}
         self._announced: dict[Profile, tuple[tuple[int, Recent], ...]] = {}
@@ -282,8 +283,12 @@ class Rules:
             close = any(not any(each.profile.silent for each in places[slot : place.slot]) for slot in near)
             forwarded = close and not waits_for_results(profile)
             return profile.queue.to_execute if forwarded else profile.to_execute
-        firsts = (place.first_vector, self._first_vector), (place.first_double, self._first_double)
-        return profile.to_execute + sum(cost.cycles for is_first, cost in firsts if is_first and cost is not None)
+        cycles = profile.to_execute
+        if place.first_vector and self._first_vector is not None:
+            cycles += self._first_vector.cycles
+        if place.first_double and self._first_double is not None:
+            cycles += self._first_double.cycles
+        return cycles
 
     def _way(self, profile: Profile) -> _Way:
         machine, queue, busy = self._machine, profile.queue, profile.occupancy.cycles
@@ -337,13 +342,13 @@ class Rules:
 
     def history(self, profile: Profile) -> tuple[int, int, Cause] | None:
         """What s_delay_alu may wait for (history, cycles until it lets a dependent go, cause); memoised."""
+        if not self._delays:
+            return None
         if profile not in self._histories:
             self._histories[profile] = self._history(profile)
         return self._histories[profile]
 
     def _history(self, profile: Profile) -> tuple[int, int, Cause] | None:
-        if self._machine.target.delay_alu is None:
-            return None
         if profile.port is SALU:
             return SALU_HISTORY, self._machine.interval, Cause("delay_alu salu", profile.result.cause.known)
         if profile.port is TRANS:

@@ -84,7 +84,8 @@ class Successions(Tracker):
         if profile.vector:
             trans = profile.port is TRANS
             self._last, self._last_kind, self._last_is_trans = slot, profile.kind, trans
-            self._last_writes_lane = profile.decoded.mnemonic.startswith("v_writelane")
+            if self._after_lane_write is not None:
+                self._last_writes_lane = profile.decoded.mnemonic.startswith("v_writelane")
             if trans or self._trans_results:
                 for unit in profile.writes:
                     self._trans_results.pop(unit, None)
