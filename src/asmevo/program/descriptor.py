@@ -41,6 +41,7 @@ _FIELDS: dict[str, tuple[str, int, int]] = {
     "system_sgpr_workgroup_id_z": ("rsrc2", 9, 1),
     "system_sgpr_workgroup_info": ("rsrc2", 10, 1),
     "system_vgpr_workitem_id": ("rsrc2", 11, 2),
+    "enabled_exceptions": ("rsrc2", 24, 7),
     "accum_offset_encoded": ("rsrc3", 0, 6),
     "tg_split": ("rsrc3", 16, 1),
     "shared_vgpr_count": ("rsrc3", 0, 4),

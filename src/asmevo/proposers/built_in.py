@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from asmevo.proposers.branches import Branches
 from asmevo.proposers.compaction import Compaction
 from asmevo.proposers.copies import CopyRemoval
 from asmevo.proposers.genetic import Genetic
@@ -51,6 +52,7 @@ _ALL = (
     BuiltIn("renamer", "registers renamed so that false dependences and bank conflicts go", lambda policy: Renamer()),
     BuiltIn("list-scheduler", "hot blocks in a new order that hides latency", lambda policy: ListScheduler()),
     BuiltIn("templates", "rules that replace a few instructions by better ones", Templates),
+    BuiltIn("branches", "short branches turned into selections, or not taken", lambda policy: Branches()),
     BuiltIn("lds-bases", "LDS addresses that share one register, with other offsets", lambda policy: LdsBases()),
     BuiltIn("dual-issue", "vector instructions paired (VOPD), renamed where need be", lambda policy: DualIssue()),
     BuiltIn(

@@ -8,7 +8,8 @@ The rules, each an identity of the operations as `semantics.evaluate` defines th
 * Bit fields. Zero extension, shifts to the right by a number and masks of neighbouring bits become `slice` and
   `concat` with zeros; a slice of a concat takes the parts, the low slice of a sum, product or bitwise operation
   moves inside.
-* Bitwise operations and products are flat, ordered, without repeated operands; minimum and maximum ordered.
+* Bitwise operations and products are flat, ordered, without repeated operands; minimum and maximum ordered. `a & b`
+  is absorbed by `a` in an `or`, `a | b` in an `and`; `a & b | a & ~b` is `a`: how EXEC comes back behind a branch.
 * Comparisons. Only `eq`, `ult`, `slt` remain; the others are their negations or exchanges. `a < b ? a : b` is a
   minimum. A selection over a negation is the exchanged one.
 * Masks. `lanebit(ballot(p))` is p, and lanebit moves inside bitwise operations.
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from asmevo.prover.absorption import absorbed, joined_halves
 from asmevo.prover.bit_fields import BitFields
 from asmevo.prover.carries import WIDE, Carries
 from asmevo.prover.linear import Linear
@@ -247,7 +249,7 @@ class Builder:
             return self.const(bits, 0)
         if constant == 0 or not kept:
             return self.const(bits, constant)
-        ordered = [kept[key] for key in sorted(kept)]
+        ordered = absorbed("or", [kept[key] for key in sorted(kept)])
         whole = ordered[0] if len(ordered) == 1 else self.terms.make("and", bits, ordered)
         if constant | self.zeros(whole) == ones(bits):
             return self._as_ballot(whole, ordered)
@@ -276,7 +278,11 @@ class Builder:
             return self.const(bits, -1)
         if constant == ones(bits) or not kept:
             return self.const(bits, constant)
-        ordered = [kept[key] for key in sorted(kept)] + ([self.const(bits, constant)] if constant else [])
+        parts = absorbed("and", [kept[key] for key in sorted(kept)])
+        halves = joined_halves(parts, self.negated)
+        if halves is not None:
+            return self.either(self.both(*halves[0]), *halves[1], self.const(bits, constant))
+        ordered = parts + ([self.const(bits, constant)] if constant else [])
         if len(ordered) == 1:
             return ordered[0]
         seen = 0

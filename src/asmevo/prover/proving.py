@@ -3,7 +3,8 @@
 1. The same launch: target, wave size, and what the descriptors say of registers and memory at the start.
 2. Structure (`equivalence`): blocks as uninterpreted operations. Quick; settles every reordering and renaming
    inside of blocks.
-3. Changed blocks by themselves, in terms (`Product.compare_blocks`), where the graph is the same.
+3. Changed blocks by themselves, in terms: `Product.compare_blocks` where the graph is the same, where a branch went
+   or came `Stretches`.
 4. The whole kernels, with a relation that is inferred (`Product.compare`).
 5. Running both (`replay`), on the solver's models and on drawn states. Only this refutes.
 
@@ -20,14 +21,17 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from asmevo.analysis.control_flow import ControlFlow
 from asmevo.program.instruction import Instruction
 from asmevo.program.kernel import Kernel
 from asmevo.prover.equivalence import Answer, Prover
+from asmevo.prover.exceptions import exceptions_matter
 from asmevo.prover.floating import FloatPolicy
 from asmevo.prover.modelling import starts_of
 from asmevo.prover.product import Product, ProductResult
 from asmevo.prover.replay import Counterexample, Replay, Start
 from asmevo.prover.solver import SolverLimits, steps_of
+from asmevo.prover.stretches import Stretches
 
 _ABI_FIELDS = (
     "user_sgpr_count", "system_sgpr_workgroup_id_x", "system_sgpr_workgroup_id_y", "system_sgpr_workgroup_id_z",
@@ -36,6 +40,7 @@ _ABI_FIELDS = (
 )  # fmt: skip
 
 
+_EXCEPTIONS = "exceptions of arithmetic may be noticed here, and terms say nothing of them"
 _PATIENCE = 4  # how many times longer than on a quiet machine a proof may take
 
 
@@ -112,6 +117,7 @@ class KernelProver:
         self.policy = policy
         self.limits = limits
         self.structure = Prover(before)
+        self._exceptions_matter = exceptions_matter(before)
 
     def prove(self, after: Kernel) -> ProofResult:
         """Compares a version with the kernel, for the launches that the kernel allows."""
@@ -124,7 +130,8 @@ class KernelProver:
         proof = self.structure.prove(after)
         if proof.answer is Answer.EQUIVALENT:
             return self._result(started, Outcome.PROVED, proof.reason, "structure", proof.blocks)
-        result, models = self._in_terms(after)
+        nothing = (ProductResult(False, _EXCEPTIONS), list[Start]())
+        result, models = nothing if self._exceptions_matter else self._in_terms(after)
         if result.proved:
             method = "solver" if result.questions else "terms"
             return self._result(started, Outcome.PROVED, result.reason, method, questions=result.questions)
@@ -146,10 +153,14 @@ class KernelProver:
         limits = SolverLimits(self.limits.question, self.limits.total, self.limits.seconds)
         changed = _changed_blocks(self.before, after)
         if changed is not None and self.structure.layout(after) is None:
-            local = Product(self.before, after, self.policy, limits)
-            result = local.compare_blocks(changed)
-            if result.proved or (len(changed) == 1 and not self.limits.whole):
-                return result, []
+            if ControlFlow(self.before).successors == ControlFlow(after).successors:
+                result = Product(self.before, after, self.policy, limits).compare_blocks(changed)
+                if result.proved or (len(changed) == 1 and not self.limits.whole):
+                    return result, []
+            else:
+                result = Stretches(self.before, after, self.policy, limits).compare_changed(changed)
+                if result.proved:
+                    return result, []
         whole = Product(self.before, after, self.policy, limits)
         result = whole.compare(reshaped=self.limits.reshaped)
         return result, [] if result.proved else starts_of(whole.build, result.models)
@@ -214,7 +225,7 @@ def _launch_difference(before: Kernel, after: Kernel) -> str | None:
 
 
 def _changed_blocks(before: Kernel, after: Kernel) -> list[int] | None:
-    """Blocks with other code, where the graphs are the same; None where they are not."""
+    """Blocks with other code, where the labels are the same; None where they are not."""
     if [block.labels for block in before.blocks] != [block.labels for block in after.blocks]:
         return None
     pairs = zip(before.blocks, after.blocks, strict=True)

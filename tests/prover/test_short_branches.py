@@ -1,0 +1,176 @@
+"""Short branches as selections: right where the condition is kept, refuted where a near miss loses a part of it."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+from proof_pairs import STORE, Pair
+from written_kernels import compiled_kernels, written
+
+from asmevo.analysis.control_flow import ControlFlow
+from asmevo.gates.equivalence import EquivalenceGate
+from asmevo.gates.gate import VerdictKind
+from asmevo.program.candidate import Candidate
+from asmevo.program.edit import Delete, EditScript
+from asmevo.prover import Outcome, ProofLimits, prove_kernels
+
+LIMITS = ProofLimits(draws=60, replay=1_000_000)
+TAIL = "v_add_u32 v2, v2, v12\n" + STORE
+MASKED = """v_cmp_lt_u32_e32 vcc, v0, v1
+s_and_saveexec_b64 s[4:5], vcc
+{branch}{body}
+L:
+s_or_b64 exec, exec, s[4:5]
+{tail}"""
+UNIFORM = "{first}\n{body}\nL:\n{tail}"
+SKIPS = "s_cbranch_execz L\n"
+
+
+def masked(body: str, after: str, tail: str = TAIL, *, branch: bool = True) -> Pair:
+    """A region under EXEC, and what is said to do the same behind the comparison."""
+    before = MASKED.format(branch=SKIPS if branch else "", body=body, tail=tail)
+    return Pair(before, f"v_cmp_lt_u32_e32 vcc, v0, v1\n{after}\nL:\n{tail}")
+
+
+def uniform(branch: str, body: str, after: str, tail: str = TAIL) -> Pair:
+    """A region behind a scalar branch; s[0:1] are compared."""
+    return Pair(UNIFORM.format(first=f"s_cmp_lt_u32 s0, s1\n{branch} L", body=body, tail=tail), f"{after}\nL:\n{tail}")
+
+
+SELECTED = "v_add_u32 v4, v0, v3\nv_cndmask_b32_e32 v2, v2, v4, vcc"
+SCALAR_TAIL = "v_add_u32 v2, s2, v3\n" + STORE
+RIGHT = {
+    "one result": masked("v_add_u32 v2, v0, v3", SELECTED),
+    "no branch": masked("v_add_u32 v2, v0, v3", SELECTED, branch=False),
+    "a move": masked("v_mov_b32 v2, v3", "v_cndmask_b32_e32 v2, v2, v3, vcc"),
+    "a value that nobody needs where the branch was taken": masked(
+        "v_add_u32 v5, v0, v3\nv_mul_f32 v2, v5, v3",
+        "v_add_u32 v5, v0, v3\nv_mul_f32 v4, v5, v3\nv_cndmask_b32_e32 v2, v2, v4, vcc",
+    ),
+    "a mask kept while the body compares": masked(
+        "v_cmp_gt_f32_e32 vcc, v3, v0\nv_cndmask_b32_e32 v2, v0, v3, vcc",
+        "s_mov_b64 s[4:5], vcc\nv_cmp_gt_f32_e32 vcc, v3, v0\nv_cndmask_b32_e32 v4, v0, v3, vcc\n"
+        "v_cndmask_b32_e64 v2, v2, v4, s[4:5]",
+    ),
+    "in front of more branches": masked(
+        "v_add_u32 v2, v0, v3", SELECTED, f"s_cmp_eq_u32 s9, 0\ns_cbranch_scc1 M\n{STORE}\nM:\n{STORE}",
+    ),
+    "in a loop": masked(
+        "v_add_u32 v2, v2, v3",
+        "v_add_u32 v4, v2, v3\nv_cndmask_b32_e32 v2, v2, v4, vcc",
+        f"s_sub_u32 s8, s8, 1\ns_cmp_lg_u32 s8, 0\ns_cbranch_scc1 L\n{TAIL}",
+    ),
+    "a scalar": uniform(
+        "s_cbranch_scc0", "s_add_u32 s2, s3, s4",
+        "s_add_u32 s7, s3, s4\ns_cmp_lt_u32 s0, s1\ns_cselect_b32 s2, s7, s2", SCALAR_TAIL,
+    ),
+    "a scalar move": uniform(
+        "s_cbranch_scc1", "s_mov_b32 s2, 7", "s_cmp_lt_u32 s0, s1\ns_cselect_b32 s2, s2, 7", SCALAR_TAIL,
+    ),
+    "vectors by a scalar": uniform(
+        "s_cbranch_scc0", "v_mul_f32 v2, v2, v3",
+        "s_cmp_lt_u32 s0, s1\ns_cselect_b64 s[6:7], -1, 0\nv_mul_f32 v4, v2, v3\nv_cndmask_b32_e64 v2, v2, v4, s[6:7]",
+    ),
+}  # fmt: skip
+
+WRONG = {
+    "a store": masked(
+        "global_store_dword v[10:11], v3, off", "global_store_dword v[10:11], v3, off",
+    ),
+    "EXEC is read": masked(
+        "s_mov_b32 s6, exec_lo\nv_mov_b32 v2, s6", "s_mov_b32 s6, exec_lo\nv_mov_b32 v4, s6\nv_cndmask_b32_e32 v2, v2, v4, vcc",
+    ),
+    "a first lane": masked(
+        "v_readfirstlane_b32 s6, v3\nv_mov_b32 v2, s6",
+        "v_readfirstlane_b32 s6, v3\nv_mov_b32 v4, s6\nv_cndmask_b32_e32 v2, v2, v4, vcc",
+    ),
+    "SCC lives": masked(
+        "v_add_u32 v2, v0, v3", SELECTED, f"s_cselect_b32 s2, 1, 2\nv_add_u32 v2, v2, s2\n{STORE}", branch=False,
+    ),
+    "VCC is another one by then": masked(
+        "v_cmp_gt_u32_e32 vcc, v3, v0\nv_mov_b32 v2, v3",
+        "v_cmp_gt_u32_e32 vcc, v3, v0\nv_cndmask_b32_e32 v2, v2, v3, vcc",
+    ),
+    "a comparison's mask lives": masked(
+        "v_cmp_gt_u32_e64 s[6:7], v3, v0", "v_cmp_gt_u32_e64 s[6:7], v3, v0",
+        f"v_cndmask_b32_e64 v2, 1, 2, s[6:7]\n{STORE}",
+    ),
+    "the old value is wanted": masked("v_add_u32 v2, v0, v3", "v_add_u32 v2, v0, v3"),
+    "selected the other way": masked("v_add_u32 v2, v0, v3", "v_add_u32 v4, v0, v3\nv_cndmask_b32_e32 v2, v4, v2, vcc"),
+    "another lane's old value": masked(
+        "v_add_u32 v5, v0, v3\nv_mul_f32 v2, v5, v3",
+        "v_add_u32 v5, v0, v3\nv_mul_f32 v4, v5, v3\nv_cndmask_b32_e32 v2, v2, v4, vcc",
+        f"v_readlane_b32 s6, v5, 7\nv_add_u32 v2, s6, v2\n{STORE}",
+    ),
+    "an old value that a row shift brings": masked(
+        "v_add_u32 v5, v0, v3", "v_add_u32 v5, v0, v3",
+        f"s_nop 1\nv_mov_b32_dpp v2, v5 row_shl:1 row_mask:0xf bank_mask:0xf\n{STORE}",
+    ),
+    "a lane that is written whatever EXEC is": masked(
+        "v_writelane_b32 v2, s6, 3", "v_mov_b32 v4, v2\nv_writelane_b32 v4, s6, 3\nv_cndmask_b32_e32 v2, v2, v4, vcc",
+        branch=False,
+    ),
+    "a scalar that only some waves count": masked(
+        "s_add_u32 s6, s6, 1", "s_add_u32 s6, s6, 1", f"v_add_u32 v2, v2, s6\n{STORE}",
+    ),
+    "EXEC comes back as another": masked(
+        "s_mov_b64 s[4:5], 1\nv_add_u32 v2, v0, v3", SELECTED,
+    ),
+    "a second way in": Pair(
+        "s_cmp_eq_u32 s9, 0\ns_mov_b64 vcc, 0\ns_mov_b64 s[4:5], exec\ns_cbranch_scc1 M\n"
+        + MASKED.format(branch=SKIPS + "M:\n", body="v_add_u32 v2, v0, v3", tail=TAIL),
+        "s_cmp_eq_u32 s9, 0\ns_mov_b64 vcc, 0\ns_mov_b64 s[4:5], exec\ns_cbranch_scc1 M\n"
+        f"v_cmp_lt_u32_e32 vcc, v0, v1\nM:\n{SELECTED}\nL:\n{TAIL}",
+    ),
+    "SCC is another one by then": uniform(
+        "s_cbranch_scc0", "s_add_u32 s2, s3, s4",
+        "s_cmp_lt_u32 s0, s1\ns_add_u32 s7, s3, s4\ns_cselect_b32 s2, s7, s2", SCALAR_TAIL,
+    ),
+    "a scalar the other way": uniform(
+        "s_cbranch_scc1", "s_mov_b32 s2, 7", "s_cmp_lt_u32 s0, s1\ns_cselect_b32 s2, 7, s2", SCALAR_TAIL,
+    ),
+    "half a mask": uniform(
+        "s_cbranch_scc0", "v_mul_f32 v2, v2, v3",
+        "s_cmp_lt_u32 s0, s1\ns_mov_b32 s7, 0\ns_cselect_b32 s6, -1, 0\nv_mul_f32 v4, v2, v3\n"
+        "v_cndmask_b32_e64 v2, v2, v4, s[6:7]",
+    ),
+    "an operand of the comparison changed": uniform(
+        "s_cbranch_scc0", "s_add_u32 s0, s0, s4\ns_mov_b32 s2, s0",
+        "s_add_u32 s0, s0, s4\ns_cmp_lt_u32 s0, s1\ns_cselect_b32 s2, s0, s2", SCALAR_TAIL,
+    ),
+}  # fmt: skip
+
+UNDECIDED = {
+    "a load that may fault": masked(
+        "global_load_dword v2, v[10:11], off\ns_waitcnt vmcnt(0)",
+        "global_load_dword v4, v[10:11], off\ns_waitcnt vmcnt(0)\nv_cndmask_b32_e32 v2, v2, v4, vcc",
+    ),
+    "a scalar load that may fault": uniform(
+        "s_cbranch_scc0", "s_load_dword s2, s[10:11], 0x0\ns_waitcnt lgkmcnt(0)",
+        "s_load_dword s7, s[10:11], 0x0\ns_waitcnt lgkmcnt(0)\ns_cmp_lt_u32 s0, s1\ns_cselect_b32 s2, s7, s2",
+        SCALAR_TAIL,
+    ),
+}  # fmt: skip
+
+
+def proof(pair: Pair, limits: ProofLimits = LIMITS, gpu: str = "gfx942") -> tuple[Outcome, str]:
+    found = prove_kernels(written(pair.before, gpu), written(pair.after, gpu), limits=limits)
+    return found.outcome, found.reason
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_selections_are_proved(name: str) -> None:
+    outcome, reason = proof(RIGHT[name])
+    assert outcome is Outcome.PROVED, reason
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_near_miss_is_refuted_by_a_run(name: str) -> None:
+    outcome, reason = proof(WRONG[name])
+    assert outcome is Outcome.REFUTED, reason
+
+
+@pytest.mark.parametrize("name", UNDECIDED)
+def test_a_load_in_lanes_that_did_not_load_is_not_proved(name: str) -> None:
+    outcome, reason = proof(UNDECIDED[name], replace(LIMITS, draws=4))
+    assert outcome is Outcome.UNDECIDED, reason
