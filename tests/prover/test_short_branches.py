@@ -7,11 +7,11 @@ from msgspec.structs import replace
 from proof_pairs import STORE, Pair
 from written_kernels import compiled_kernels, written
 
-from asmevo.analysis.control_flow import ControlFlow
 from asmevo.gates.equivalence import EquivalenceGate
 from asmevo.gates.gate import VerdictKind
 from asmevo.program.candidate import Candidate
 from asmevo.program.edit import Delete, EditScript
+from asmevo.program.kernel import Kernel
 from asmevo.prover import Outcome, ProofLimits, prove_kernels
 
 LIMITS = ProofLimits(draws=60, replay=1_000_000)
@@ -78,7 +78,8 @@ WRONG = {
         "global_store_dword v[10:11], v3, off", "global_store_dword v[10:11], v3, off",
     ),
     "EXEC is read": masked(
-        "s_mov_b32 s6, exec_lo\nv_mov_b32 v2, s6", "s_mov_b32 s6, exec_lo\nv_mov_b32 v4, s6\nv_cndmask_b32_e32 v2, v2, v4, vcc",
+        "s_mov_b32 s6, exec_lo\nv_mov_b32 v2, s6",
+        "s_mov_b32 s6, exec_lo\nv_mov_b32 v4, s6\nv_cndmask_b32_e32 v2, v2, v4, vcc",
     ),
     "a first lane": masked(
         "v_readfirstlane_b32 s6, v3\nv_mov_b32 v2, s6",
@@ -174,3 +175,75 @@ def test_a_near_miss_is_refuted_by_a_run(name: str) -> None:
 def test_a_load_in_lanes_that_did_not_load_is_not_proved(name: str) -> None:
     outcome, reason = proof(UNDECIDED[name], replace(LIMITS, draws=4))
     assert outcome is Outcome.UNDECIDED, reason
+
+
+def without(kernel: Kernel, id_: int) -> Candidate:
+    """A kernel without one instruction; its blocks stay as they are."""
+    delete = Delete(id=id_, text=kernel.by_id[id_].text)
+    return Candidate.make(kernel, EditScript(base=kernel.hash, kernel=kernel.name, edits=(delete,)))
+
+
+def test_of_the_compilers_branches_only_those_over_code_without_lanes_may_go() -> None:
+    """A loop that is gone round once, or code behind a scalar branch, is never the same."""
+    verdicts: dict[str, list[VerdictKind]] = {}
+    for kernel in compiled_kernels():
+        if kernel.name not in ("lds_reduce", "chain"):
+            continue
+        gate = EquivalenceGate(kernel)
+        for block in kernel.blocks:
+            last = block.instructions[-1] if len(block.instructions) > 1 else None
+            if last is not None and last.mnemonic.startswith("s_cbranch"):
+                verdicts.setdefault(last.mnemonic, []).append(gate.judge(without(kernel, last.id)).kind)
+    assert VerdictKind.ACCEPTED in verdicts.pop("s_cbranch_execz")
+    assert verdicts
+    assert all(kind is VerdictKind.UNDECIDED for kinds in verdicts.values() for kind in kinds)
+
+
+def test_a_small_change_of_a_large_kernel_is_small_work() -> None:
+    """What is compared is what lies between the branch and the next decision, however long the kernel is."""
+    filler = "".join(
+        f"v_xor_b32 v{20 + n % 40}, v{21 + n % 39}, v{22 + n % 38}\ns_cmp_eq_u32 s{n % 20}, 0\n"
+        f"s_cbranch_scc1 F{n}\nv_mul_lo_u32 v{21 + n % 39}, v20, v{22 + n % 38}\nF{n}:\n"
+        for n in range(400)
+    )
+    code = MASKED.format(branch=SKIPS, body="v_add_u32 v2, v0, v3", tail="v_mov_b32 v30, 0\n" + filler + TAIL)
+    kernel = written(code)
+    branch = next(each for each in kernel.instructions if each.mnemonic == "s_cbranch_execz")
+    assert len(kernel.instructions) > 1000
+    verdict = EquivalenceGate(kernel).judge(without(kernel, branch.id))
+    assert verdict.kind is VerdictKind.ACCEPTED, verdict.reason
+
+
+def test_code_that_a_branch_leads_into_is_compared_from_there_too() -> None:
+    """The branch in front of the narrowed EXEC may go; the other way into the same code makes that wrong."""
+    code = "s_cmp_eq_u32 s9, 0\n{into}v_cmp_lt_u32_e32 vcc, v0, v1\ns_and_saveexec_b64 s[4:5], vcc\n" + (
+        "s_cbranch_execz L\nM:\ns_add_u32 s6, s6, 1\nL:\ns_mov_b64 exec, s[4:5]\nv_add_u32 v2, v2, {read}\n" + STORE
+    )
+    for into, read, kind in (
+        ("", "v3", VerdictKind.ACCEPTED),
+        ("", "s6", VerdictKind.UNDECIDED),
+        ("s_mov_b64 s[4:5], exec\ns_cbranch_scc1 M\n", "v3", VerdictKind.ACCEPTED),
+        ("s_mov_b64 s[4:5], exec\ns_cbranch_scc1 M\n", "s6", VerdictKind.UNDECIDED),
+    ):
+        kernel = written(code.format(into=into, read=read))
+        branch = next(each for each in kernel.instructions if each.mnemonic == "s_cbranch_execz")
+        assert EquivalenceGate(kernel).judge(without(kernel, branch.id)).kind is kind
+
+
+@pytest.mark.parametrize(
+    "watches", ["s_setreg_imm32_b32 hwreg(HW_REG_MODE, 12, 5), 1", "s_getreg_b32 s9, hwreg(HW_REG_TRAPSTS)"]
+)
+def test_where_exceptions_are_noticed_arithmetic_is_not_done_for_nothing(watches: str) -> None:
+    """A product in lanes that did not multiply may set a flag there; what is only moved sets the same."""
+    pair = RIGHT["one result"]
+    before, after = f"{watches}\n{pair.before}", f"{watches}\n{pair.after}"
+    assert proof(Pair(before, after), replace(LIMITS, draws=4))[0] is Outcome.UNDECIDED
+    moved = f"{watches}\nv_mul_f32 v4, v0, v1\nv_mul_f32 v2, v0, v3\n{TAIL}"
+    swapped = f"{watches}\nv_mul_f32 v2, v0, v3\nv_mul_f32 v4, v0, v1\n{TAIL}"
+    assert proof(Pair(moved, swapped))[0] is Outcome.PROVED
+
+
+def test_without_them_the_mode_may_be_set() -> None:
+    pair = RIGHT["one result"]
+    mode = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 1\n"
+    assert proof(Pair(mode + pair.before, mode + pair.after))[0] is Outcome.PROVED

@@ -1,11 +1,13 @@
 """Short stretches of code that a branch or a narrowed EXEC makes conditional.
 
-    masked    s_and_saveexec D, M; [s_cbranch_execz L;] body; L: s_or exec, exec, D (or s_mov exec, D)
+    masked    s_and_saveexec D, M; [s_cbranch_execz L;] body; L: s_or exec, exec, D (or s_mov exec, D);
+              for the first one also s_mov D, exec and later v_cmpx, or s_and exec, exec, M
     uniform   s_cbranch_scc0 L (or scc1, vccz, vccnz); body; L:
     skip      s_cbranch_execz L; body; L:       (what narrowed EXEC, and where it comes back, does not matter)
 
-The body is straight: it has no other way in or out. Marks (waits, no-ops, hints) are none of it: they do nothing that a
-value could tell. What each body may hold, so that it can run for lanes or waves that would have passed it by:
+The body is straight: it has no other way in or out, and either falls to what comes behind it or jumps there. Marks
+(waits, no-ops, hints) are none of it: they do nothing that a value could tell. What each body may hold, so that it can
+run for lanes or waves that would have passed it by:
 
     selectable   vector arithmetic that is a function of a lane's own values, and of nothing that EXEC says of others;
                  scalar arithmetic that touches neither EXEC nor memory
@@ -18,9 +20,10 @@ A body's scalar results that are live behind it are the wave's own: under `maske
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.analysis.events import union
 from asmevo.analysis.liveness import ignores_exec, reads_across_lanes
@@ -31,6 +34,8 @@ from asmevo.proposers.placement import is_mark
 from asmevo.proposers.proposer import Facts
 
 _SAVES = re.compile(r"s_and_saveexec_b(?:32|64)")
+_NARROWS = re.compile(r"v_cmpx_\w+_e(?:32|64)|s_and_b(?:32|64)")
+_COPIES = re.compile(r"s_mov_b(?:32|64)")
 _RESTORES = re.compile(r"s_(?:or|mov)_b(?:32|64)")
 _MEMORY = re.compile(r"(?:global|flat|scratch|buffer)_(?:load|store|atomic)_|ds_(?:read|write|load|store)")
 _UNIFORM = re.compile(r"s_cbranch_(?:scc[01]|vccn?z)")
@@ -42,24 +47,27 @@ Placed = tuple[int, Instruction]
 
 
 class Region(Struct, frozen=True):
-    """Conditional code: `head` is the block in front of it, `join` the one with what comes behind.
+    """Conditional code: `head` is the block in front of it, `join` the one with what comes behind (by index).
 
-    `live` are the units that are live behind it in any lane. A masked one has an instruction that narrows EXEC, and one
-    that gives it back; `branch` is what passes the body by, if anything does.
+    Between them are the blocks `inside`. `live` are the units that are live behind it in any lane. A masked one has an
+    instruction that narrows EXEC, and one that gives it back; `keeps` is what copies EXEC before, if it is another one.
+    `branch` is what passes the body by, if anything does.
     """
 
     head: int
+    inside: tuple[int, ...]
     join: int
     branch: Instruction | None
     body: tuple[Placed, ...]
     live: int
     narrows: Instruction | None = None
     restores: Instruction | None = None
+    keeps: Instruction | None = None
 
     @property
     def blocks(self) -> frozenset[int]:
         """All blocks that it touches."""
-        return frozenset(range(self.head, self.join + 1))
+        return frozenset((self.head, *self.inside, self.join))
 
     @property
     def writes(self) -> int:
@@ -69,20 +77,33 @@ class Region(Struct, frozen=True):
     @property
     def saved(self) -> RegisterSpan | None:
         """Where a masked region keeps EXEC."""
-        return self.narrows.decoded.operands[0].registers if self.narrows is not None else None
+        keeps = self.keeps or self.narrows
+        return keeps.decoded.operands[0].registers if keeps is not None else None
 
     @property
     def mask(self) -> RegisterSpan | None:
-        """What a masked region narrows EXEC to."""
-        return self.narrows.decoded.operands[1].registers if self.narrows is not None else None
+        """What a masked region narrows EXEC to; None where a comparison writes nothing but EXEC."""
+        if self.narrows is None:
+            return None
+        spans = [operand.registers for operand in self.narrows.decoded.operands]
+        if self.compares:
+            return spans[0] if self.narrows.decoded.operands[0].written and not _is_exec(spans[0]) else None
+        return next((each for each in spans[1:] if each != self.saved and not _is_exec(each)), self.saved)
+
+    @property
+    def compares(self) -> bool:
+        """Whether a comparison narrows EXEC."""
+        return self.narrows is not None and self.narrows.mnemonic.startswith("v_cmpx")
 
 
 def masked_regions(facts: Facts) -> Iterator[Region]:
     """Those with a selectable body, in the hot blocks, hottest first."""
     for number in facts.hot_blocks:
-        for place, each in enumerate(facts.kernel.blocks[number].instructions):
-            if _SAVES.match(each.mnemonic):
-                region = _masked(facts, number, place)
+        code = facts.kernel.blocks[number].instructions
+        for place, each in enumerate(code):
+            keeps = None if _SAVES.match(each.mnemonic) else _kept_for(code, place)
+            if keeps is not None or _SAVES.match(each.mnemonic):
+                region = _masked(facts, number, place, keeps)
                 if region is not None and _is_selectable(region):
                     yield region
 
@@ -113,65 +134,99 @@ def _branches(facts: Facts, pattern: re.Pattern[str]) -> Iterator[Placed]:
 
 
 def _passed_by(facts: Facts, head: int, branch: Instruction) -> Region | None:
-    """The straight code between a branch and its goal."""
+    """The straight code between a branch and its goal, wherever that lies."""
     kernel = facts.kernel
-    join = kernel.block_of_label.get(branch.target or "", -1)
-    if join < head + 2 or any(not _is_straight(facts, number) for number in range(head + 1, join)):
+    join = kernel.block_of_label.get(branch.target or "")
+    inside = _inside(facts, head, join) if join is not None else ()
+    body = tuple(_without_marks(kernel, inside))
+    if join is None or not body:
         return None
-    body = tuple(_without_marks(kernel, range(head + 1, join)))
-    live = facts.liveness.state_in(join).any_lane
-    return Region(head, join, branch, body, live) if body else None
+    return Region(head, inside, join, branch, body, facts.liveness.state_in(join).any_lane)
 
 
-def _is_straight(facts: Facts, number: int) -> bool:
-    """Whether control comes to a block only from the one in front of it, and goes on to the next one."""
-    return facts.flow.predecessors[number] == (number - 1,) and facts.flow.successors[number] == (number + 1,)
+def _inside(facts: Facts, head: int, join: int) -> tuple[int, ...]:
+    """The blocks behind a branch, one after the other, from which control can only go on to `join`; else none."""
+    successors, predecessors = facts.flow.successors, facts.flow.predecessors
+    for number in range(head + 1, len(successors)):
+        if number == join or predecessors[number] != (number - 1,):
+            break
+        if successors[number] == (join,):
+            return tuple(range(head + 1, number + 1))
+        if successors[number] != (number + 1,):
+            break
+    return ()
 
 
-def _without_marks(kernel: Kernel, numbers: range) -> Iterator[Placed]:
+def _without_marks(kernel: Kernel, numbers: Iterable[int]) -> Iterator[Placed]:
+    """What is in blocks but for marks and the jump at the end."""
     for number in numbers:
         for each in kernel.blocks[number].instructions:
-            if not is_mark(each, kernel.target):
+            if not is_mark(each, kernel.target) and each.mnemonic != "s_branch":
                 yield number, each
 
 
-def _masked(facts: Facts, head: int, place: int) -> Region | None:
-    """The region that begins where EXEC is narrowed, up to where it comes back."""
-    kernel = facts.kernel
-    narrows = kernel.blocks[head].instructions[place]
-    saved, branch = narrows.decoded.operands[0].registers, None
-    body: list[Placed] = []
-    for number in range(head, len(kernel.blocks)):
-        if number > head and not _comes_from(facts, number, head):
+def _is_exec(span: RegisterSpan | None) -> bool:
+    return span is not None and bool(span.mask & EXEC_MASK)
+
+
+def _kept_for(code: Sequence[Instruction], place: int) -> Instruction | None:
+    """What copies the EXEC that an instruction narrows, if nothing in between reads the copy."""
+    narrows = code[place].decoded
+    if not _NARROWS.fullmatch(narrows.mnemonic) or not narrows.writes & EXEC_MASK:
+        return None
+    if narrows.mnemonic.startswith("s_and") and not any(_is_exec(each.registers) for each in narrows.sources):
+        return None
+    seen = 0
+    for each in reversed(code[:place]):
+        decoded = each.decoded
+        if decoded.writes & EXEC_MASK or decoded.flags & _STRANGE - {"side_effects"}:
             return None
-        code = kernel.blocks[number].instructions
-        for at in range(place + 1 if number == head else 0, len(code)):
-            each = code[at]
-            if is_mark(each, kernel.target):
-                continue
-            if _gives_back(each.decoded, saved):
-                if branch is not None and not _leads_to(kernel, branch, number, body):
-                    return None
-                live = facts.liveness.states(number)[at + 1].any_lane
-                return Region(head, number, branch, tuple(body), live, narrows, each) if body else None
-            if at == len(code) - 1 and branch is None and number == head and each.mnemonic == "s_cbranch_execz":
-                branch = each
-            elif "terminator" in each.flags or "branch" in each.flags:
-                return None
-            else:
-                body.append((number, each))
+        if _COPIES.fullmatch(decoded.mnemonic) and _is_exec(decoded.operands[1].registers):
+            return None if decoded.writes & (seen | narrows.reads) else each
+        seen |= decoded.reads | decoded.writes
     return None
 
 
-def _comes_from(facts: Facts, number: int, head: int) -> bool:
-    """Whether control comes to a block only from the one in front of it, or from the region's branch."""
-    return set(facts.flow.predecessors[number]) <= {number - 1, head}
+def _masked(facts: Facts, head: int, place: int, keeps: Instruction | None) -> Region | None:
+    """The region that begins where EXEC is narrowed, up to where it comes back."""
+    kernel, flow = facts.kernel, facts.flow
+    narrows = kernel.blocks[head].instructions[place]
+    saved = (keeps or narrows).decoded.operands[0].registers
+    body: list[Placed] = []
+    for number in range(head, len(kernel.blocks)):
+        code = kernel.blocks[number].instructions
+        for at in range(place + 1 if number == head else 0, len(code)):
+            each = code[at]
+            if _gives_back(each.decoded, saved):
+                live = facts.liveness.states(number)[at + 1].any_lane
+                inside = tuple(range(head + 1, number))
+                return Region(head, inside, number, None, tuple(body), live, narrows, each, keeps) if body else None
+            if each.mnemonic == "s_cbranch_execz" and number == head:
+                made = _passed_by(facts, head, each)
+                return None if made is None else _masked_with_branch(facts, made, body, narrows, keeps)
+            if "terminator" in each.flags or "branch" in each.flags:
+                return None
+            if not is_mark(each, kernel.target):
+                body.append((number, each))
+        if flow.successors[number] != (number + 1,) or flow.predecessors[number + 1] != (number,):
+            return None
+    return None
 
 
-def _leads_to(kernel: Kernel, branch: Instruction, number: int, body: list[Placed]) -> bool:
-    """Whether a branch goes to a block, and none of the body is there."""
-    goal = kernel.block_of_label.get(branch.target or "")
-    return goal == number and all(block != number for block, _ in body)
+def _masked_with_branch(
+    facts: Facts, passed: Region, begun: list[Placed], narrows: Instruction, keeps: Instruction | None
+) -> Region | None:
+    """A region whose body is passed by where no lane is left; it is `begun` in front of the branch."""
+    saved = (keeps or narrows).decoded.operands[0].registers
+    ways = facts.flow.reachable.intersection(facts.flow.predecessors[passed.join])
+    if not ways <= {passed.head, passed.inside[-1]}:
+        return None
+    code = facts.kernel.blocks[passed.join].instructions
+    place = next((at for at, each in enumerate(code) if not is_mark(each, facts.kernel.target)), 0)
+    if not code or not _gives_back(code[place].decoded, saved):
+        return None
+    live, body = facts.liveness.states(passed.join)[place + 1].any_lane, (*begun, *passed.body)
+    return replace(passed, body=body, live=live, narrows=narrows, restores=code[place], keeps=keeps)
 
 
 def _gives_back(decoded: Decoded, saved: RegisterSpan | None) -> bool:
@@ -184,7 +239,9 @@ def _gives_back(decoded: Decoded, saved: RegisterSpan | None) -> bool:
 
 def _is_selectable(region: Region) -> bool:
     saved, mask, body = region.saved, region.mask, [each.decoded for _, each in region.body]
-    if saved is None or mask is None or mask.mask & EXEC_MASK or region.live & (saved.mask | SCC_MASK):
+    if saved is None or _is_exec(mask) or region.live & (saved.mask | SCC_MASK):
+        return False
+    if mask is None and not region.compares:
         return False
     if any((each.reads | each.writes) & saved.mask for each in body):
         return False

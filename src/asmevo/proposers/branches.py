@@ -13,14 +13,15 @@ How bodies are written anew is in `speculation`. SCC has to outlive a body that 
 right in front of the branch moves behind the body; otherwise the mask, or a free register, holds it.
 
 Whether it pays, the cycle model says, for waves that run the body: there the branch and the changes of EXEC are saved.
-A wave that passed the body by has to run it now. So a body may not take longer than a branch that is taken; then no
-wave loses by more than the selections.
+A wave that passed the body by has to run it now. So the code that a branch passes by may not take longer than a branch
+that is taken: what such a wave pays is about what it saves.
 
-First everything that pays is proposed at once, then one by one.
+First everything that pays is proposed at once, if that is better than any of it, then one by one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterable, Iterator
 
 from msgspec import Struct
@@ -80,33 +81,39 @@ class Branches:
 
     def propose(self, facts: Facts) -> Generator[EditScript, bool | None, None]:
         """See Proposer.propose."""
-        found = _apart(_paying(facts))
-        if len(found) > 1:
+        paying = _paying(facts)
+        found = _apart(change for _, change in paying)
+        if len(found) > 1 and _cost(facts, found) < paying[0][0]:
             script = _script(facts, found)
             if script is not None and (yield script):
                 return
         accepted = []
-        for change in found:
+        for _, change in paying:
             script = _script(facts, [change])
             if script is not None and (yield script):
                 accepted.append(change)
+        accepted = _apart(accepted)
         if 1 < len(accepted) < len(found):
             script = _script(facts, accepted)
             if script is not None:
                 yield script
 
 
-def _paying(facts: Facts) -> list[_Change]:
-    """What the model likes, by what it gains."""
+def _paying(facts: Facts) -> list[tuple[float, _Change]]:
+    """What the model likes, with the cost, the best first."""
     now, ranked = facts.cost(facts.kernel), []
     for change in _changes(facts):
         if facts.out_of_time():
             break
-        blocks = _blocks(facts, [change])
-        cost = facts.cost(facts.kernel.with_blocks(blocks)) if blocks is not None else now
+        cost = _cost(facts, [change])
         if cost < now:
             ranked.append((cost, change))
-    return [change for _, change in sorted(ranked, key=lambda each: each[0])]
+    return sorted(ranked, key=lambda each: each[0])
+
+
+def _cost(facts: Facts, changes: list[_Change]) -> float:
+    blocks = _blocks(facts, changes)
+    return math.inf if blocks is None else facts.cost(facts.kernel.with_blocks(blocks))
 
 
 def _apart(changes: Iterable[_Change]) -> list[_Change]:
@@ -146,11 +153,8 @@ def _changes(facts: Facts) -> Iterator[_Change]:
 
 def _is_short(facts: Facts, region: Region) -> bool:
     """Whether the code that a branch passes by takes no longer than the branch does when it is taken."""
-    code = [
-        each
-        for number in range(region.head + 1, max(region.join, region.head + 2))
-        for each in facts.kernel.blocks[number].instructions
-    ]
+    code = [each for number in region.inside for each in facts.kernel.blocks[number].instructions]
+    code = [each for each in code if "terminator" not in each.flags]
     cycles = StraightWalk(facts.machine, code, [False] * len(code), {}).cycles
     return cycles <= facts.machine.latency("branch_taken", "branch").cycles
 
@@ -164,22 +168,41 @@ def _without_skip(facts: Facts, region: Region, folds: bool) -> _Change:
 
 
 def _unmasked(facts: Facts, region: Region, folds: bool) -> _Change:
-    narrows, restores, mask, saved = region.narrows, region.restores, region.mask, region.saved
+    narrows, mask, saved = region.narrows, region.mask, region.saved
     assert narrows is not None
-    assert restores is not None
-    assert mask is not None
     assert saved is not None
-    texts = _Texts({narrows.id: None, restores.id: None})
-    if region.branch is not None:
-        texts.own[region.branch.id] = None
-    body = Speculation(region, FreeRegisters(facts, region), folds=folds)
+    gone = (narrows, region.restores, region.keeps, region.branch)
+    texts = _Texts({each.id: None for each in gone if each is not None})
+    free = FreeRegisters(facts, region)
+    body = Speculation(region, free, folds=folds)
+    if region.compares:
+        mask, texts.own[narrows.id] = _compared(narrows, mask, _vcc(facts.kernel), saved, free)
+    assert mask is not None
     if body.selected and region.writes & mask.mask:
-        if saved == mask:
+        if saved == mask or region.compares:
             raise EditError("the body writes its own mask")
         texts.own[narrows.id] = f"s_mov_b{facts.kernel.wave_size} {saved}, {mask}"
         mask = saved
     _put(region, texts, body.made(str(mask)))
     return _Change(region, "selections instead of a narrowed EXEC", texts)
+
+
+def _compared(
+    narrows: Instruction, mask: RegisterSpan | None, vcc: RegisterSpan, saved: RegisterSpan, free: FreeRegisters
+) -> tuple[RegisterSpan, str]:
+    """The comparison that writes a mask and leaves EXEC alone: its own, else VCC, else where EXEC was kept."""
+    name, _, operands = narrows.decoded.text.partition(" ")
+    name = name.replace("v_cmpx", "v_cmp")
+    if mask is not None:
+        return mask, f"{name} {operands}"
+    if name.endswith("_e32") and free.are_free(vcc):
+        return vcc, f"{name} {vcc}, {operands}"
+    return saved, f"{name.removesuffix('_e32').removesuffix('_e64')}_e64 {saved}, {operands}"
+
+
+def _vcc(kernel: Kernel) -> RegisterSpan:
+    """VCC as far as the wave has lanes."""
+    return NAMED_SPANS["vcc" if kernel.wave_size > _WORD else "vcc_lo"]
 
 
 def _without_uniform_branch(facts: Facts, region: Region, folds: bool) -> _Change:
@@ -192,7 +215,7 @@ def _without_uniform_branch(facts: Facts, region: Region, folds: bool) -> _Chang
     lead, tail = list[str](), list[str]()
     by_vcc, swapped = "vcc" in branch.mnemonic, branch.mnemonic.endswith(("scc1", "vccnz"))
     if by_vcc:
-        lead.append(f"s_cmp_lg_u{lanes} {NAMED_SPANS['vcc'] if lanes > _WORD else NAMED_SPANS['vcc_lo']}, 0")
+        lead.append(f"s_cmp_lg_u{lanes} {_vcc(facts.kernel)}, 0")
     # Ones where the body is meant.
     holder = free.take(RegisterSpan(RegisterFile.SGPR, 0, lanes // _WORD)) if body.selected & VGPR_MASK else None
     asked_again = bool(body.selected & SGPR_MASK and region.writes & SCC_MASK)

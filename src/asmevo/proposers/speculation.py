@@ -65,10 +65,10 @@ class FreeRegisters:
     @cached_property
     def _held(self) -> int:
         kernel, region, held = self._facts.kernel, self._region, 0
-        for number in range(region.head, region.join + 1):
+        for number in region.blocks:
             code, states = kernel.blocks[number].instructions, self._facts.liveness.states(number)
             first = code.index(region.narrows or region.branch or code[0]) if number == region.head else 0
-            end = self._end(code) if number == region.join else len(code)
+            end = self._end(code) if number == region.join != region.head else len(code)
             held |= union(each.any_lane for each in states[first : end + 1])
             held |= union(each.decoded.reads | each.decoded.writes for each in code[first:end])
         return held
@@ -87,6 +87,10 @@ class FreeRegisters:
                 self._taken |= found.mask
                 return found
         raise EditError(f"no registers are free for {like}")
+
+    def are_free(self, span: RegisterSpan) -> bool:
+        """Whether nothing holds or names these."""
+        return not span.mask & (self._held | self._taken)
 
     def keep(self, units: int) -> None:
         """Lets nobody take these."""

@@ -6,8 +6,8 @@ so again, whatever it is. So only changed blocks to which control comes in that 
 both versions run on equal symbols as in `product`, through what falls away or is put in, until they decide alike; then
 both must be at the start of the same block, with equal live registers, and memory has seen the same.
 
-    points reached    the entries, and what no block leads to; from an unchanged block its successors; from a changed
-                      one the places where its stretch ends
+    points reached    the entries, and, where a jump table may lead anywhere, blocks that no other block leads to; from
+                      an unchanged block its successors; from a changed one the places where its stretch ends
     equal there       all registers that are live in the version before, EXEC and MODE; the contents of memory
 
 By induction over the points of a path, any run of one version is matched by a run of the other. Inside of a stretch
@@ -64,7 +64,8 @@ class Stretches(Product):
             if first != second:
                 raise UndecidedError(f"launches enter at block {first} and at block {second}")
             yield first
-        yield from (block for block, sources in enumerate(flow.predecessors) if not sources)
+        if flow.has_indirect:
+            yield from (block for block, sources in enumerate(flow.predecessors) if not sources)
 
     def _run_from(self, block: int) -> None:
         cut = self.cuts[block, block] = self._meeting(block)
