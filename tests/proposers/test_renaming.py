@@ -28,6 +28,7 @@ from asmevo.program.registers import RegisterFile, RegisterSpan
 from asmevo.program.renaming import register_operands, renamed_text
 from asmevo.proposers import Facts, ListScheduler, Renamer
 from asmevo.proposers.local_search import orders_of
+from asmevo.proposers.pairing_rules import standing_rules
 from asmevo.proposers.register_room import vgpr_room
 from asmevo.proposers.register_search import RegisterSearch
 from asmevo.proposers.renaming_block import RenamedBlock
@@ -180,6 +181,48 @@ def test_a_result_that_only_meets_its_source_does_not_stay() -> None:
     assert not list(ranges.in_place())
 
 
+# --- dual instructions that are there ------------------------------------------------------------------------
+
+PAIRS = """
+global_load_b32 v1, v[10:11], off
+s_waitcnt vmcnt(0)
+v_dual_mul_f32 v4, v20, v1 :: v_dual_mul_f32 v5, v22, v{other}
+v_dual_mul_f32 v6, v20, v1 :: v_dual_mul_f32 v7, v22, v16
+global_store_b128 v[10:11], v[4:7], off
+s_endpgm
+"""
+
+
+@pytest.mark.parametrize(("other", "banks"), [(16, 1), (19, 3)])
+def test_a_dual_instruction_keeps_what_the_compiler_kept(other: int, banks: int) -> None:
+    """v1 beside v16 has the other parity and keeps it; v1 beside v19 has not, and LLVM asks for another bank only.
+
+    Together with v16 no register has another parity than both: asked for that, the block would keep its registers.
+    """
+    kernel = written(PAIRS.format(other=other), "gfx1100")
+    block = detached_block(Facts(kernel), 0, Liveness(kernel))
+    rules = standing_rules(block)
+    assert {(rule.second.unit, rule.mask) for rule in rules if rule.first.unit == 1} == {(other, banks), (16, 1)}
+    dealt = block.deal([(place,) for place in range(len(block.body))], rules)
+    assert dealt.failed is None
+    assert block.renamed(dealt) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [("attention_decode", "gfx1100"), ("attention_fwd", "gfx1100"), ("fused_mlp", "gfx1201")],
+)
+def test_loops_with_dual_instructions_can_be_dealt_out_anew(name: str, target: str) -> None:
+    """In their own order the compiler found registers; the wish for other banks must not stand in the way."""
+    facts = Facts(replace(program_of(name, target).kernel(launch(name).symbol), whole_waves=True))
+    dual = [block for block in facts.kernel.blocks if any("vopd" in each.flags for each in block.instructions)]
+    assert dual
+    for block in dual:
+        problem = VirtualRegion.of(facts, block.index, facts.liveness)
+        if facts.flow.loop_depth[block.index] or len(block.instructions) < 100:
+            assert problem is None or problem.dealt([(place,) for place in range(len(problem.body))]) is not None
+
+
 # --- proposals -----------------------------------------------------------------------------------------------
 
 
@@ -327,10 +370,11 @@ def test_registers_dealt_out_meet_no_other_value_and_keep_the_rules(rng: random.
     assert problem.rules
     block, orders = problem.block, orders_of(problem)
     order = orders.neighbour(orders.start, rng.randrange(40), rng)
-    dealt = block.deal([(place,) for position in order for place in problem.units[position]], problem.rules)
+    rules = (*problem.rules, *problem.wishes)
+    dealt = block.deal([(place,) for position in order for place in problem.units[position]], rules)
     if dealt.failed is not None:
         return
-    for rule in problem.rules:
+    for rule in rules:
         differ = (block.unit(rule.first, dealt) ^ block.unit(rule.second, dealt)) & rule.mask
         assert differ or rule.pair in dealt.given_up
     time = {place: now for now, place in enumerate(p for position in order for p in problem.units[position])}

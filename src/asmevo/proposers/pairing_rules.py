@@ -7,7 +7,8 @@ sources in the same place, must differ in the low bits. They are given as `Apart
 deals out registers; between registers that cannot change they are decided here.
 
 Where the target may lose an interlock on sources of equal parity (`loses_interlock_on_parity`) sources are asked to
-differ in parity, which is stricter than the banks.
+differ in parity, which is stricter than the banks. Compilers wrote dual instructions that do not: those are asked for
+what they keep now, and the hazards gate looks at what comes to stand in front of them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from asmevo.analysis.live_ranges import BlockRanges, LiveRange
 from asmevo.program.dual_halves import DualHalf, dual_name, half_text, halves_of
@@ -105,7 +107,7 @@ def standing_rules(block: InRegisters) -> list[Apart]:
     if facts is None:
         return []
     pairs = [(p, each.decoded) for p, each in enumerate(block.body) if "vopd" in each.flags]
-    rules = [rule for place, decoded in pairs for rule in _rules(*_halves_in(place, decoded), block, facts)]
+    rules = [rule for place, decoded in pairs for rule in _kept_rules(*_halves_in(place, decoded), block, facts)]
     return [
         rule
         for rule in rules
@@ -154,6 +156,17 @@ def pair_of(one: Half, other: Half, block: RenamedBlock, facts: VopdFacts) -> Pa
 
 
 def _rules(one: Half, other: Half, block: InRegisters, facts: VopdFacts) -> Iterator[Apart]:
+    for rule in _bank_rules(one, other, block, facts):
+        yield replace(rule, mask=_PARITY) if facts.loses_interlock_on_parity.value else rule
+
+
+def _kept_rules(one: Half, other: Half, block: InRegisters, facts: VopdFacts) -> Iterator[Apart]:
+    """The rules that the present registers keep: parity where they do, else banks, which LLVM asks of every pair."""
+    for strict, banks in zip(_rules(one, other, block, facts), _bank_rules(one, other, block, facts), strict=True):
+        yield strict if (strict.first.unit ^ strict.second.unit) & strict.mask else banks
+
+
+def _bank_rules(one: Half, other: Half, block: InRegisters, facts: VopdFacts) -> Iterator[Apart]:
     pair = (one.place, other.place)
     results = [block.ranges.of_write[half.place, half.destination][0] for half in (one, other)]
     yield Apart(results[0], results[1], facts.dst_bank_mask.value, pair)
@@ -163,7 +176,7 @@ def _rules(one: Half, other: Half, block: InRegisters, facts: VopdFacts) -> Iter
     for mine, theirs, mask in zip(one.sources, other.sources, masks, strict=False):
         first, second = (_read(block, place, number) for place, number in zip(pair, (mine, theirs), strict=True))
         if first is not None and second is not None:
-            yield Apart(first, second, _PARITY if facts.loses_interlock_on_parity.value else mask, pair)
+            yield Apart(first, second, mask, pair)
 
 
 def _read(block: InRegisters, place: int, number: int) -> LiveRange | None:

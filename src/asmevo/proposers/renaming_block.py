@@ -236,10 +236,10 @@ class RenamedBlock:
             broken = self._broken(mine, bundle, dealt)
             kept = [base for base in bases if not broken[base % len(broken)]]
             if not kept and bases:
-                base = min(bases, key=lambda base: len(broken[base % len(broken)]))
+                base = min(bases, key=lambda base: _price(broken[base % len(broken)]))
                 dealt.given_up |= {rule.pair for rule in broken[base % len(broken)]}
                 kept = [base]
-            if not kept or any(one == other for one, other in dealt.given_up):
+            if not kept or any(_stands(pair) for pair in dealt.given_up):
                 dealt.failed = bundle
                 return dealt
             dealt.bases[id(bundle)] = board.take(bundle, kept, masks)
@@ -308,6 +308,16 @@ class RenamedBlock:
                 return None
             body[place] = replace(body[place], decoded=found)
         return body
+
+
+def _stands(pair: Slot) -> bool:
+    """Whether a rule is one of an instruction that is dual already: it cannot be given up."""
+    return pair[0] == pair[-1]
+
+
+def _price(broken: Sequence[Apart]) -> tuple[int, int]:
+    """What breaking rules costs: first of all those that cannot be given up."""
+    return sum(_stands(rule.pair) for rule in broken), len(broken)
 
 
 def _same_but_registers(new: Decoded, old: Decoded) -> bool:

@@ -28,10 +28,11 @@ _NOBODY = -1
 
 
 class VirtualRegion(BlockRegion, frozen=True, dict=True):
-    """`rules` are what the registers dealt out should keep; see the module."""
+    """`rules` are what the registers dealt out must keep, `wishes` what they should; see the module."""
 
     block: RenamedBlock
     rules: tuple[Apart, ...]
+    wishes: tuple[Apart, ...]
 
     @classmethod
     def of(cls, facts: Facts, index: int, liveness: Liveness) -> VirtualRegion | None:
@@ -39,8 +40,7 @@ class VirtualRegion(BlockRegion, frozen=True, dict=True):
         block = detached_block(facts, index, liveness)
         if not block.bundles:
             return None
-        rules = (*standing_rules(block), *_bank_wishes(facts, block))
-        return cls(Placement(facts, index), block, rules)
+        return cls(Placement(facts, index), block, tuple(standing_rules(block)), tuple(_bank_wishes(facts, block)))
 
     @cached_property
     def body(self) -> tuple[Instruction, ...]:
@@ -70,7 +70,9 @@ class VirtualRegion(BlockRegion, frozen=True, dict=True):
 
     def dealt(self, order: Sequence[Slot]) -> tuple[Block, ...] | None:
         """The same for an order of places."""
-        dealt = self.block.deal(order, self.rules)
+        dealt = self.block.deal(order, (*self.rules, *self.wishes))
+        if dealt.failed is not None and self.wishes:
+            dealt = self.block.deal(order, self.rules)
         if dealt.failed is not None:
             return None
         try:
