@@ -38,13 +38,12 @@ from asmevo.timing.operands import (
     gathered_reads,
     imm16,
     known_writes,
+    moved_dwords,
     moves_nothing,
-    named_dwords,
     reading_fact,
     scalar_operands,
     sent_dwords,
     source_positions,
-    vector_dwords,
     writes_scalar,
 )
 from asmevo.timing.pass_places import PassPlaces
@@ -169,16 +168,14 @@ class Machine:
         )
 
     def _lds_use(self, decoded: Decoded) -> LdsUse:
-        """A dword a lane takes the unit as long as on the way back; all but the first register sent are data."""
-        sent, mnemonic = sent_dwords(decoded), decoded.mnemonic
-        moved = vector_dwords(decoded.writes) or max(1, sent - 1)
-        work = self._transfer(Port.LDS, "lds", moved)
+        """A dword a lane takes the unit as long as on the way back."""
+        mnemonic, work = decoded.mnemonic, self._transfer(Port.LDS, "lds", moved_dwords(decoded))
         longer, each = self.cost("lds_float_add", ""), self.cost("lds_exchange_2addr", "")
         if longer is not None and mnemonic.startswith(_FLOAT_ADDS):
             work = longer.cycles
         elif each is not None and mnemonic.startswith(_EXCHANGE_2ADDR):
             work *= each.cycles
-        return LdsUse(sent, work)
+        return LdsUse(sent_dwords(decoded), work)
 
     def _until_counted(self, profile: Profile) -> int:
         """Cycles from execution until a vector instruction's scalar or EXEC result is counted, 0 if not known."""
@@ -373,11 +370,9 @@ class Machine:
         stores = "may_store" in flags and "atomic_ret" not in flags and "lds_dma" not in flags
         kind = {Port.LDS: "lds", Port.SMEM: "smem"}.get(port, "vmem_store" if stores else "vmem_load")
         name = port.name.lower()
-        sent = sent_dwords(decoded)
-        moved = vector_dwords(decoded.writes) or (named_dwords(decoded.mnemonic) if "lds_dma" in flags else sent)
-        occupancy = self._memory_occupancy(kind, port, sent)
+        occupancy = self._memory_occupancy(kind, port, sent_dwords(decoded))
         result = self.latency(kind, f"dependency {name}")
-        return self._on_own_engine(decoded, port, kind, occupancy, result, moved)
+        return self._on_own_engine(decoded, port, kind, occupancy, result, moved_dwords(decoded))
 
     def _memory_occupancy(self, kind: str, port: Port, sent: int) -> Cost:
         """On two-clock targets the class suffix of the traces: cycles to hand over address and data, a VGPR each."""

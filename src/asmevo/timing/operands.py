@@ -44,6 +44,13 @@ def sent_dwords(decoded: Decoded) -> int:
     return vector_dwords(sent)
 
 
+def moved_dwords(decoded: Decoded) -> int:
+    """Dwords a lane that a memory instruction moves: what comes back, else what it sends behind the first register."""
+    if "lds_dma" in decoded.flags:
+        return vector_dwords(decoded.writes) or named_dwords(decoded.mnemonic)
+    return vector_dwords(decoded.writes) or max(1, sent_dwords(decoded) - 1)
+
+
 def gathered_reads(decoded: Decoded) -> int:
     """Register units whose values an instruction needs.
 
