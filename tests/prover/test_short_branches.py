@@ -187,7 +187,7 @@ def test_of_the_compilers_branches_only_those_over_code_without_lanes_may_go() -
     """A loop that is gone round once, or code behind a scalar branch, is never the same."""
     verdicts: dict[str, list[VerdictKind]] = {}
     for kernel in compiled_kernels():
-        if kernel.name not in ("lds_reduce", "chain"):
+        if (kernel.name, kernel.target.name) not in (("lds_reduce", "gfx1200"), ("chain", "gfx942")):
             continue
         gate = EquivalenceGate(kernel)
         for block in kernel.blocks:
