@@ -7,6 +7,7 @@ import random
 import pytest
 from compiled_programs import all_files
 from legal_edits import legal_edits
+from msgspec.structs import replace
 
 from asmevo.program import Kernel, read_program
 from asmevo.program.edit import apply_script
@@ -33,6 +34,27 @@ def test_a_lone_wave_takes_what_the_whole_estimate_says(name: str) -> None:
         changes += whole != window.cycles
         assert window.predict(version) == pytest.approx(whole, rel=0.005), edit.words
     assert changes >= 3  # the edits do change cycles
+
+
+@pytest.mark.parametrize("waves", [1, 3])
+@pytest.mark.parametrize("name", ["gfx90a/matmul_f16", "gfx1100/gemm_bias_silu", "gfx1201/matmul_f16"])
+def test_a_changed_loop_is_what_a_whole_walk_through_the_loops_says(name: str, waves: int) -> None:
+    """Whatever order some of its instructions have: to the cycle, as both begin with nothing in flight."""
+    kernel, rng = compiled(name), random.Random(7)
+    window, changes = ChangedWindow(kernel, waves=waves), 0
+    loops = [each.blocks for each in path_of(kernel) if each.loop is not None]
+    block = max((kernel.blocks[n] for blocks in loops for n in blocks), key=lambda each: len(each.instructions))
+    before = estimate(kernel, waves=waves, only_loops=True).cycles
+    for _ in range(8):
+        code = list(block.instructions)
+        first, size = rng.randrange(len(code) - 16), rng.randrange(2, 16)
+        code[first : first + size] = rng.sample(code[first : first + size], size)
+        changed = replace(block, instructions=tuple(code))
+        version = kernel.with_blocks(tuple(changed if each is block else each for each in kernel.blocks))
+        whole = estimate(version, waves=waves, only_loops=True).cycles
+        assert window.predict(version) - window.cycles == pytest.approx(whole - before, abs=1e-6)
+        changes += whole != before
+    assert changes >= 2
 
 
 def test_several_waves_are_near() -> None:
