@@ -157,3 +157,22 @@ def test_check_is_silent_on_compiler_output() -> None:
     done = asmevo("check", MATMUL)
     assert done.returncode == 0
     assert "nothing to say" in done.stdout
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
+    missing = tmp_path / "missing" / "m.patch"
+    for place, words in ((missing, "there is no directory"), (tmp_path, "a directory, not a file")):
+        done = asmevo("optimize", MATMUL, "-o", str(place), "--budget", "10m", cwd=tmp_path)
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"asmevo: {place}: ")
+        assert words in done.stderr
+    assert not (tmp_path / ".asmevo").exists()
+
+
+def test_output_into_a_pipe_is_the_data_alone() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "asmevo", "disasm", MATMUL, "-o", "/dev/stdout"], capture_output=True, check=False
+    )
+    assert done.returncode == 0
+    assert b".amdgcn_target" in done.stdout
+    assert Path("/dev/stdout").exists()

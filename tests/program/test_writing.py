@@ -468,3 +468,9 @@ def test_what_is_no_regular_file_is_written_to_and_not_replaced(tmp_path: Path) 
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     with pytest.raises(IsADirectoryError):
         write_file_atomically(tmp_path, b"x")
+
+
+def test_a_place_that_is_not_there_is_named_as_it_was_given(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        write_file_atomically(tmp_path / "missing" / "k.s", b"x")
+    assert caught.value.filename == str(tmp_path / "missing" / "k.s")

@@ -8,10 +8,14 @@ every start stay quick.
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from asmevo.doors.exits import BAD_INPUT
 
 app = typer.Typer(
     name="asmevo",
@@ -54,7 +58,25 @@ Rocm = Annotated[str | None, typer.Option("--rocm", help="The ROCm release whose
 DebugConstraint = Annotated[
     bool, typer.Option("--debug-constraint", help="Print the failing edge, its condition and the state it saw.")
 ]
-Output = Annotated[Path, typer.Option("-o", "--output", help="The file to write.")]
+
+
+def writable(output: Path) -> Path:
+    """The file to write, refused before the work and not behind it where it cannot be written."""
+    place = output.parent
+    refusal = ""
+    if output.is_dir():
+        refusal = f"{output}: a directory, not a file"
+    elif not place.is_dir():
+        refusal = f"{output}: there is no directory {place}"
+    elif not os.access(output if output.exists() and not output.is_file() else place, os.W_OK):
+        refusal = f"{output}: it may not be written"
+    if refusal:
+        print(f"asmevo: {refusal}", file=sys.stderr)
+        raise typer.Exit(BAD_INPUT)
+    return output
+
+
+Output = Annotated[Path, typer.Option("-o", "--output", help="The file to write.", callback=writable)]
 
 
 def say_written(output: Path, words: str) -> None:

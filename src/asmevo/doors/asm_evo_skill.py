@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import Struct, field
 
-from asmevo.doors.application import DebugConstraint, Rocm, WholeWaves, gpu_asked_for
+from asmevo.doors.application import DebugConstraint, Rocm, WholeWaves, gpu_asked_for, writable
 from asmevo.doors.exits import sentences
 from asmevo.doors.proposing import Adapter, LlmModel, LlmUrl, ModelPath, PromptFile, Wanted, own_proposers
 from asmevo.doors.searching import (
@@ -40,7 +40,7 @@ app = typer.Typer(name="asm-evo-skill", add_completion=False, pretty_exceptions_
 @app.command()
 def evolve(
     source: Annotated[Path, typer.Option("--input", help="LLVM-syntax assembly or a code object.")],
-    output: Annotated[Path, typer.Option("--output", help="The file to write.")],
+    output: Annotated[Path, typer.Option("--output", help="The file to write.", callback=writable)],
     gpu: Annotated[
         str | None,
         typer.Option(

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from asmevo.doors import optimize_commands, slice_command
+from asmevo.doors.application import writable
 from asmevo.doors.exits import sentences
 from asmevo.doors.searching import DEFAULT_BUDGET, BudgetText
 
@@ -25,7 +26,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text."
 @app.command(name="slice")
 def slice_kernel(
     source: Annotated[Path, typer.Option("--input", help="A code object or LLVM-syntax assembly.")],
-    output: Annotated[Path, typer.Option("--output", help="The slice to write.")],
+    output: Annotated[Path, typer.Option("--output", help="The slice to write.", callback=writable)],
     kernel: Annotated[str | None, typer.Option("--kernel", help="The kernel's name or glob.")] = None,
     profile: Annotated[Path | None, typer.Option(help="Thread-trace statistics (CSV); else the model's costs.")] = None,
     windows: Annotated[int, typer.Option(help="How many windows.", min=1)] = 1,
@@ -43,7 +44,7 @@ def slice_kernel(
 @app.command()
 def optimize(
     slice_: Annotated[Path, typer.Option("--slice", help="A slice; its program stands where it stood, or beside it.")],
-    output: Annotated[Path, typer.Option("--output", help="The patch to write.")],
+    output: Annotated[Path, typer.Option("--output", help="The patch to write.", callback=writable)],
     budget: BudgetText = DEFAULT_BUDGET,
     seed: Annotated[int, typer.Option(help="The same seed tries the same when the budget is in candidates.")] = 0,
     launch: Annotated[Path | None, typer.Option(help="A launch manifest: offers also run on the emulator.")] = None,
@@ -82,7 +83,7 @@ def optimize(
 def apply(
     patch: Annotated[Path, typer.Option("--patch", help="A patch that `optimize` wrote.")],
     source: Annotated[Path, typer.Option("--source", help="The file that the patch is for.")],
-    output: Annotated[Path, typer.Option("--output", help="The file to write.")],
+    output: Annotated[Path, typer.Option("--output", help="The file to write.", callback=writable)],
     candidate: Annotated[int, typer.Option(help="Which of the patch's candidates, best first.", min=1)] = 1,
     launch: Annotated[Path | None, typer.Option(help="A launch manifest: the candidate also runs again.")] = None,
     as_json: Json = False,

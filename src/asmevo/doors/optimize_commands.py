@@ -21,6 +21,7 @@ from asmevo.doors.application import (
     app,
     print_json,
     say_written,
+    writable,
 )
 from asmevo.doors.exits import BAD_INPUT, DEFINITE_NO, GOOD, sentences
 from asmevo.doors.gpu import release_witness
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 @app.command()
 def optimize(
     file: Annotated[Path, typer.Argument(help="A program as everywhere, or a slice: then only its blocks change.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The patch to write.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The patch to write.", callback=writable)],
     kernel: KernelGlob = None,
     gpu: Gpu = None,
     level: Annotated[
