@@ -140,6 +140,13 @@ def test_barriers_that_all_waves_reach() -> None:
         assert not found(written(text), "resources/divergent-barrier"), text
 
 
+@pytest.mark.parametrize(("compared", "is_found"), [("v0", False), ("v7", False), ("v31", True)])
+def test_arguments_of_a_function_are_not_known_to_differ(compared: str, is_found: bool) -> None:
+    """LLVM's call convention: work-item ids in v31, arguments from v0 on; what v7 holds later says nothing."""
+    body = SKIPPED.format(compared, "", "vccz").replace("s_endpgm", "v_mov_b32 v7, v31\ns_setpc_b64 s[30:31]")
+    assert bool(found(written(body), "resources/divergent-barrier")) == is_found
+
+
 def test_a_barrier_in_a_loop_that_waves_leave_at_different_times() -> None:
     text = "L:\ns_barrier\nv_add_u32_e32 v0, 1, v0\nv_cmp_gt_u32_e32 vcc, 64, v0\ns_cbranch_vccnz L\ns_endpgm"
     assert found(written(text), "resources/divergent-barrier")

@@ -31,6 +31,8 @@ from asmevo.program.registers import EXEC_MASK, SGPR_MASK, VCC_MASK, VECTOR_MASK
 
 _BARRIERS = ("s_barrier", "s_barrier_wait")
 _BLOCKS_REMEMBERED = 1 << 12
+_IDS_OF_FUNCTIONS = 31
+"""The VGPR with the packed work-item ids of a function (LLVM AMDGPUUsage, call convention)."""
 _ON_VCC = ("s_cbranch_vccz", "s_cbranch_vccnz")
 _ON_EXEC = ("s_cbranch_execz", "s_cbranch_execnz")
 _WITHOUT_LANES = ("v_readfirstlane", "ds_gws_", "ds_ordered")
@@ -105,8 +107,7 @@ def _divergent_registers(kernel: Kernel) -> int:
 
     One set for the whole kernel: a register is in it if any of its writers reads a register of the set.
     """
-    launch = launch_state(kernel, kernel.descriptor) if kernel.descriptor is not None else 0
-    divergent = (launch | RegisterSpan(RegisterFile.VGPR, 0).mask) & VECTOR_MASK
+    divergent = _divergent_at_entry(kernel)
     writers = {instruction.decoded for instruction in kernel.instructions if instruction.writes & VECTOR_MASK}
     grows = True
     while grows:
@@ -117,6 +118,29 @@ def _divergent_registers(kernel: Kernel) -> int:
                 divergent |= decoded.writes & VECTOR_MASK
                 grows = True
     return divergent
+
+
+def _divergent_at_entry(kernel: Kernel) -> int:
+    """What holds work-item ids where the code begins.
+
+    A function that returns has them where the calling convention says, and v0 is an argument like others.
+    """
+    launch = launch_state(kernel, kernel.descriptor) if kernel.descriptor is not None else 0
+    returns = not kernel.is_entry and Exit.INDIRECT in ControlFlow(kernel).exits
+    ids = RegisterSpan(RegisterFile.VGPR, _IDS_OF_FUNCTIONS if returns else 0)
+    return (launch | ids.mask) & VECTOR_MASK
+
+
+def _differs(kernel: Kernel, block: Block, source: Instruction, divergent: int) -> bool:
+    """Whether a comparison reads what differs from lane to lane; at the head of the code as it was on entry."""
+    if block.index or any(0 in goals for goals in ControlFlow(kernel).successors):
+        return bool(source.reads & divergent)
+    written = 0
+    for instruction in block.instructions:
+        if instruction is source:
+            break
+        written |= instruction.writes
+    return bool(source.reads & (divergent & written | _divergent_at_entry(kernel) & ~written))
 
 
 # --- barriers that some waves do not reach -----------------------------------------------------------------------
@@ -134,7 +158,7 @@ def _divergent_barriers(kernel: Kernel) -> Iterator[Finding]:
         branch = block.instructions[-1]
         source = _comparison(block, EXEC_MASK if branch.mnemonic in _ON_EXEC else VCC_MASK)
         sides = flow.successors[block.index]
-        if source is None or not source.reads & divergent or len(sides) != 2:
+        if source is None or len(sides) != 2 or not _differs(kernel, block, source, divergent):
             continue
         regions = [_region(flow, side, after[block.index] - {block.index}) for side in sides]
         for here, there in (regions, regions[::-1]):
