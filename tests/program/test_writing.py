@@ -474,3 +474,10 @@ def test_a_place_that_is_not_there_is_named_as_it_was_given(tmp_path: Path) -> N
     with pytest.raises(FileNotFoundError) as caught:
         write_file_atomically(tmp_path / "missing" / "k.s", b"x")
     assert caught.value.filename == str(tmp_path / "missing" / "k.s")
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_byte_order_mark_stays(mark: str) -> None:
+    text = f"{mark}v_mov_b32 v0, 0 // \u00e9\r\ns_endpgm"
+    written = _write(_read(text), Insert(id=99, code=_S_NOP, text="s_nop 0", after=0)).decode()
+    assert written == text.replace("\r\n", "\r\ns_nop 0\r\n")

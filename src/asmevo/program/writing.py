@@ -7,7 +7,9 @@ every case the result is read and compared with what was meant, instruction by i
 
 from __future__ import annotations
 
+import codecs
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,6 +26,8 @@ from asmevo.program.opening import read_program
 from asmevo.program.program import Program
 from asmevo.program.resources import with_consistent_metadata, with_prefetch_size
 from asmevo.program.source_edit import edit_source
+
+_LONE_LINE_END = re.compile(r"(?<!\r)\n")
 
 
 def write_program(program: Program, kernels: Mapping[str, Kernel]) -> bytes:
@@ -52,15 +56,23 @@ def _write_source(program: Program, pairs: list[tuple[Kernel, Kernel]]) -> bytes
     the difference, they are written out as the instructions that the candidate has."""
     meant = {new.name: new for _, new in pairs}
     try:
-        data = edit_source(program, pairs).encode()
+        data = _as_the_file(program, edit_source(program, pairs))
         _verify(program, data, meant, moved=True)
     except WriteError:
         text = edit_source(program, pairs, alignment_written_out=True)
         if text is None:
             raise
-        data = text.encode()
+        data = _as_the_file(program, text)
         _verify(program, data, meant, moved=True)
     return data
+
+
+def _as_the_file(program: Program, text: str) -> bytes:
+    """The text's bytes with the byte order mark and the line ends of the program's file."""
+    if b"\r\n" in program.data and not _LONE_LINE_END.search(program.data.decode()):
+        text = _LONE_LINE_END.sub("\r\n", text)
+    mark = codecs.BOM_UTF8 if program.data.startswith(codecs.BOM_UTF8) else b""
+    return mark + text.encode()
 
 
 def _write_object(program: Program, pairs: list[tuple[Kernel, Kernel]]) -> tuple[bytes, bool]:
