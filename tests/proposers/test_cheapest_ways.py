@@ -13,7 +13,7 @@ from asmevo.program import open_program
 from asmevo.program.edit import EditScript, apply_script
 from asmevo.program.kernel import Kernel
 from asmevo.proposers import Facts, ListScheduler, Proposer, WaitRelaxer
-from asmevo.proposers.cheapest_ways import Way, cheapest_ways
+from asmevo.proposers.cheapest_ways import Way, _with_waiting, cheapest_ways
 
 BODY = "v_mov_b32 v1, 1\nv_mov_b32 v2, 2\nv_mov_b32 v3, 3\nglobal_store_b96 v[10:11], v[1:3], off\n"
 KERNEL = written(f"{BODY}s_cbranch_scc0 other\n{BODY}other:\ns_endpgm", "gfx1100")
@@ -59,6 +59,27 @@ def test_the_next_one_where_one_is_refused() -> None:
     assert told(frozenset({first})) == [
         first, "test: block 0, 3 first", "test: block 1, 2 first", "test: 2 blocks together",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("refused", "behind"),
+    [("", []), ("test: 2 blocks together", []), ("test: block 0, 2 first", ["test: block 0, 3 first"])],
+)
+def test_further_blocks_come_together(monkeypatch: pytest.MonkeyPatch, refused: str, behind: list[str]) -> None:
+    """With what was accepted of the hottest; what is behind them is not proposed by itself."""
+    monkeypatch.setattr("asmevo.proposers.cheapest_ways._BLOCKS_TRIED", 1)
+    monkeypatch.setattr("asmevo.proposers.cheapest_ways._WORTH_A_LOOK", 0.0)
+    assert told(frozenset({refused})) == ["test: block 0, 2 first", *behind, "test: 2 blocks together"]
+
+
+@pytest.mark.parametrize(("waiting", "blocks"), [(1, [1]), (0, [])])
+def test_a_further_block_is_worth_a_look_where_a_wave_waits(waiting: int, blocks: list[int]) -> None:
+    """The last load is waited for in front of the branch, or behind it; the branch itself costs next to nothing."""
+    load, wait = "global_load_b32 v1, v[2:3], off\n", "s_waitcnt vmcnt(0)\n"
+    ends = ["", "v_mov_b32 v4, 1\n"]
+    ends[waiting] = wait
+    text = f"{(load + wait) * 4}{load}{ends[0]}s_cbranch_scc0 other\n{ends[1]}other:\ns_endpgm"
+    assert _with_waiting(Facts(written(text, "gfx1100"), memory="cold"), [1]) == blocks
 
 
 def test_none_that_the_model_finds_slower(monkeypatch: pytest.MonkeyPatch) -> None:
