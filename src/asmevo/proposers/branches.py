@@ -22,6 +22,7 @@ First everything that pays is proposed at once, if that is better than any of it
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Generator, Iterable, Iterator
 
 from msgspec import Struct
@@ -43,6 +44,8 @@ from asmevo.proposers.wait_spreading import mended
 from asmevo.timing.straight_walk import StraightWalk
 
 _MOST = 24
+_LOGIC = re.compile(r"s_(?:and|or|xor|nand|nor|xnor|andn2|orn2|and_not1|or_not1)_b(?:32|64)")
+"""They set SCC where their result is not 0 (ISA documents, SOP2)."""
 _COMPARES = ("s_cmp_", "s_bitcmp")
 _WORD = 32
 
@@ -214,7 +217,7 @@ def _without_uniform_branch(facts: Facts, region: Region, folds: bool) -> _Chang
     texts = _Texts({branch.id: None})
     lead, tail = list[str](), list[str]()
     by_vcc, swapped = "vcc" in branch.mnemonic, branch.mnemonic.endswith(("scc1", "vccnz"))
-    if by_vcc:
+    if by_vcc and not _scc_tells_of(_vcc(facts.kernel), facts.kernel.blocks[region.head]):
         lead.append(f"s_cmp_lg_u{lanes} {_vcc(facts.kernel)}, 0")
     # Ones where the body is meant.
     holder = free.take(RegisterSpan(RegisterFile.SGPR, 0, lanes // _WORD)) if body.selected & VGPR_MASK else None
@@ -234,6 +237,15 @@ def _without_uniform_branch(facts: Facts, region: Region, folds: bool) -> _Chang
     made.selections[:0] = tail
     _put(region, texts, made)
     return _Change(region, "selections instead of a branch", texts)
+
+
+def _scc_tells_of(vcc: RegisterSpan, block: Block) -> bool:
+    """Whether SCC says behind a block that VCC is not 0, as the instruction left it that wrote VCC."""
+    for each in reversed(block.instructions):
+        if each.decoded.writes & (SCC_MASK | vcc.mask):
+            into = each.decoded.operands[0].registers
+            return into == vcc and _LOGIC.fullmatch(each.mnemonic) is not None
+    return False
 
 
 def _moving_compare(kernel: Kernel, region: Region, selected: int) -> Instruction | None:

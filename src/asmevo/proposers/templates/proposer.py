@@ -1,10 +1,11 @@
 """The template library as a proposer: every place in the hot blocks where a rule fits.
 
-First each application by itself, those first that the cycle model likes best, then all together that the gates did not
-refuse, that the model does not call slower and that do not get in each other's way. Of a template of which every
-application was refused there is none among them. Templates that hold only under a
-looser floating-point policy than the search's are left out, and so is what puts in instructions that a switch of the
-constraint set forbids.
+First all together that the cycle model calls faster by themselves and that do not get in each other's way: a small
+budget gets as far as a large one where nothing is wrong with any of them. If the gates refuse that, each application by
+itself, those first that the model likes best, then all together that the gates did not refuse and that the model does
+not call slower. Of a template of which every application was refused there is none among them. Templates that hold only
+under a looser floating-point policy than the search's are left out, and so is what puts in instructions that a switch
+of the constraint set forbids.
 """
 
 from __future__ import annotations
@@ -70,6 +71,10 @@ class Templates:
                 words = f"{self.name}: {site.application.name} in block {site.index.block.index}"
                 rated.append((cost, number, site, script_between(facts.kernel, blocks, words)))
         rated.sort(key=lambda each: each[:2])
+        now = facts.cost(facts.kernel)
+        script, chosen = together(facts, [site for cost, _, site, _ in rated if cost < now], self.name)
+        if len(chosen) > 1 and (yield script):
+            return
         refused: set[int] = set()
         judged: Counter[str] = Counter()
         failed: Counter[str] = Counter()
@@ -78,7 +83,6 @@ class Templates:
             if (yield script) is False:
                 refused.add(number)
                 failed[site.application.name] += 1
-        now = facts.cost(facts.kernel)
         hopeless = {name for name, count in failed.items() if count == judged[name]}
         kept = [
             site
