@@ -405,6 +405,24 @@ def test_singles_first_and_all_that_fit_together_last() -> None:
     assert list(refusing) == []  # one that was refused is not in what comes together
 
 
+@pytest.mark.parametrize("accepted", [True, False])
+def test_what_the_model_likes_is_proposed_together_first(accepted: bool) -> None:
+    """Accepted, it is all there is to say; refused, each application follows by itself."""
+    text = "v_lshlrev_b32 v4, 3, v0\nv_add_u32 v4, v4, v1\nv_lshlrev_b32 v5, 4, v2\nv_add_u32 v5, v5, v1\n"
+    kernel = written(text + "global_store_dwordx2 v[8:9], v[4:5], off\ns_endpgm")
+    generator = Templates().propose(Facts(kernel, cost=lambda version: float(len(version.instructions))))
+    together_first = apply_script(kernel, next(generator))
+    assert len(together_first.instructions) == len(kernel.instructions) - 2
+    further = []
+    try:
+        further.append(generator.send(accepted))
+        further += list(generator)
+    except StopIteration:
+        pass
+    assert bool(further) is not accepted
+    assert all(len(apply_script(kernel, each).instructions) >= len(kernel.instructions) - 1 for each in further[:2])
+
+
 def test_a_template_that_is_refused_each_time_is_not_among_all_together() -> None:
     text = "\n".join(f"v_lshlrev_b32 v{n}, 2, v{n}\nv_add_u32 v{n}, v{n}, v60" for n in range(50))
     pair = "\nv_or_b32 v52, v53, v54\nv_or_b32 v52, v52, v55\nv_or_b32 v56, v57, v58\nv_or_b32 v56, v56, v59"

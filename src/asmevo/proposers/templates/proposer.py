@@ -1,11 +1,11 @@
 """The template library as a proposer: every place in the hot blocks where a rule fits.
 
-First all together that the cycle model calls faster by themselves and that do not get in each other's way: a small
-budget gets as far as a large one where nothing is wrong with any of them. If the gates refuse that, each application by
-itself, those first that the model likes best, then all together that the gates did not refuse and that the model does
-not call slower. Of a template of which every application was refused there is none among them. Templates that hold only
-under a looser floating-point policy than the search's are left out, and so is what puts in instructions that a switch
-of the constraint set forbids.
+First all together that the cycle model calls faster by themselves and that do not get in each other's way, if that is
+better than any of them: a small budget gets as far as a large one where nothing is wrong with any. If the gates refuse
+that, each application by itself, those first that the model likes best, then all together that the gates did not refuse
+and that the model does not call slower. Of a template of which every application was refused there is none among them.
+Templates that hold only under a looser floating-point policy than the search's are left out, and so is what puts in
+instructions that a switch of the constraint set forbids.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from asmevo.analysis.dependence import renumbered_places
 from asmevo.analysis.liveness import Liveness
 from asmevo.analysis.memory import memory_effect
 from asmevo.checks.constraints.graph import Edge, Relation
-from asmevo.program.edit import EditScript, script_between
+from asmevo.program.edit import EditScript, apply_script, script_between
 from asmevo.program.instruction import Decoded
 from asmevo.program.kernel import Block, Kernel
 from asmevo.proposers.placement import Placement, is_mark
@@ -73,7 +73,7 @@ class Templates:
         rated.sort(key=lambda each: each[:2])
         now = facts.cost(facts.kernel)
         script, chosen = together(facts, [site for cost, _, site, _ in rated if cost < now], self.name)
-        if len(chosen) > 1 and (yield script):
+        if len(chosen) > 1 and facts.cost(apply_script(facts.kernel, script)) < rated[0][0] and (yield script):
             return
         refused: set[int] = set()
         judged: Counter[str] = Counter()
