@@ -4,61 +4,94 @@ import pytest
 from timing_kernels import Build
 
 from asmevo.target import load_target
-from asmevo.timing.operands import ACCUMULATOR
+from asmevo.timing.operands import ACCUMULATOR, FIRST, SECOND, THIRD
 from asmevo.timing.register_file import RegisterFile, register_file_facts
 from asmevo.timing.scenarios import machine_for
 from asmevo.timing.schedule import schedule
 from asmevo.timing.simulator import Simulator
 
 
-def executes(sources: list[list[tuple[int, int]]]) -> list[int]:
+def executes(sources: list[list[tuple[int, int]]], written: int = 0) -> list[int]:
     """Execute cycles of instructions on gfx1201 that issue in cycles 0, 1, ...; the first one has been there 400 cycles
     before.
 
-    `sources`: (position, VGPR) of each.
+    `sources`: (position, VGPR) of each. `written`: the VGPR that all of them write.
     """
     target = load_target("gfx1201")
     facts = register_file_facts(target)
     assert facts is not None
     to_execute = int(target.timing["valu_issue_to_execute"].value)
-    file, found, last = RegisterFile(facts), [], -400
+    file, found, last = RegisterFile(facts, 1), [], -400
     for issue, reads in [(-400, sources[0]), *enumerate(sources)]:
         gathered = file.gather(0, facts.operands(reads), issue + to_execute - facts.gather_to_execute)
         last = max(issue + to_execute, last + 1, gathered + facts.gather_to_execute)
+        file.write(0, facts.results([written]), last)
         found.append(last)
     return found[1:]
 
 
+TWO = [(FIRST, 16), (SECOND, 32)]
+THREE = [*TWO, (THIRD, 48)]
+
+
 def test_three_sources_of_one_bank_take_three_cycles_for_two() -> None:
-    """`v_med3 v0, v16, v32, v48` and nine like it behind a cache miss; that the second is late already is not known."""
-    silicon = [8, 10, 11, 13, 14, 16, 17, 19, 20, 22]
-    found = executes([[(0, 16), (1, 32), (2, 48)]] * 10)
-    assert [*found[:1], *found[2:]] == [*silicon[:1], *silicon[2:]]
+    """`v_med3 v0, v16, v32, v48` and nine like it behind a cache miss."""
+    assert executes([THREE] * 10) == [8, 10, 11, 13, 14, 16, 17, 19, 20, 22]
 
 
-@pytest.mark.parametrize("reads", [[(0, 16), (1, 32)], [(0, 16)]])
+@pytest.mark.parametrize("reads", [TWO, TWO[:1]])
 def test_two_sources_of_one_bank_are_read_in_a_cycle(reads: list[tuple[int, int]]) -> None:
     """`v_max_num_f32 v0, v16, v32` and others."""
     assert executes([reads] * 4) == [8, 9, 10, 11]
 
 
-@pytest.mark.parametrize(("first", "other"), [(34, 30), (49, 53)])
-def test_a_second_source_and_an_accumulator_that_share_a_bank_with_it_come_one_after_the_other(
-    first: int, other: int
-) -> None:
-    """`v_fmac_f32 v9, v34, v31` and `v_fmac_f32 v8, v34, v30` execute 2 cycles apart when v30 is new, else 1."""
+def test_what_three_sources_are_behind_two_sources_do_not_make_up_for() -> None:
+    """v_or3, four like `v_or_b32 v0, v16, v32`, v_perm; and four like it behind a cache miss, two like v_minmax: all of
+    gfx1100.
+    """
+    assert executes([THREE, *[TWO] * 4, THREE]) == [8, 9, 10, 11, 12, 14]
+    assert executes([*[TWO] * 4, THREE, THREE]) == [8, 9, 10, 11, 12, 14]
+
+
+PRODUCT = """
+v1 v46 v31 15|v0 v46 v30 1|v7 v34 v33 1|v6 v34 v32 2|v11 v38 v33 1|v10 v38 v32 1|v15 v42 v33 2|v14 v42 v32 1
+"""
+"""Destination and accumulator, first and second source of v_fmac in the loop of the matrix product on gfx1201 from the
+last wait for memory on, and the cycles from one execution to the next, the same in all 64 iterations."""
+
+
+def test_a_loop_of_sums_waits_for_ports_and_for_a_bank_that_is_written() -> None:
+    """v15 executes late since v42 would be read when v6 is written, of the same bank; v14 is read in that cycle."""
+    target = load_target("gfx1201")
+    facts = register_file_facts(target)
+    assert facts is not None
+    file, last = RegisterFile(facts, 1), 0
+    earlier = [(34, 31, 5), (34, 30, 4), (38, 31, 9), (38, 30, 8), (42, 31, 13), (42, 30, 12)]
+    loop = [tuple(int(word.lstrip("v")) for word in each.split()) for each in PRODUCT.strip().split("|")]
+    steps = [(*each, -1) for each in earlier] + [(first, second, to, gap) for to, first, second, gap in loop]
+    found = []
+    for place, (first, second, accumulator, _) in enumerate(steps):
+        issue = 15 * (place // 2) if place < len(earlier) else 15 * len(earlier) // 2 + place - len(earlier)
+        reads = [(FIRST, first), (SECOND, second), (ACCUMULATOR, accumulator)]
+        start = max(file.gather(0, facts.operands(reads), issue) + facts.gather_to_execute, last + 1)
+        file.write(0, facts.results([accumulator]), start)
+        found.append(start - last)
+        last = start
+    assert found[len(earlier) + 1 :] == [gap for *_, gap in loop][1:]
+
+
+def test_a_result_that_is_not_yet_written_needs_no_port() -> None:
+    """As in the loop `v_fmac v3, v47, v29` six cycles behind the v_fmac before it that writes v3: one port is free."""
     facts = register_file_facts(load_target("gfx1201"))
     assert facts is not None
-    file = RegisterFile(facts)
+    taken = [(FIRST, 47), (SECOND, 29), (ACCUMULATOR, 3)]
 
-    def gap(issue: int, source: int, accumulator: int) -> int:
-        one = facts.operands([(0, source), (1, other + 1), (ACCUMULATOR, accumulator + 1)])
-        two = facts.operands([(0, source), (1, other), (ACCUMULATOR, accumulator)])
-        start = max(file.gather(0, one, issue), issue)
-        return max(file.gather(0, two, issue + 1), start + 1) - start
+    def gathered(execute: int) -> int:
+        file = RegisterFile(facts, 1)
+        file.write(0, facts.results([3]), execute)
+        return file.gather(0, facts.operands(taken), 10)
 
-    assert gap(0, first, 8 + first % 2) == 2
-    assert gap(20, first + 4, 12 + first % 2) == 1
+    assert gathered(5) - gathered(11) == 1
 
 
 @pytest.mark.parametrize(("source", "executes_after"), [("v3", 5), ("v4", 1)])

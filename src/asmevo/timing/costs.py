@@ -16,7 +16,7 @@ from asmevo.program.registers import EXEC_MASK, SGPR_MASK, VCC_MASK
 from asmevo.target.facts import Known
 from asmevo.timing.instruction_class import Port
 from asmevo.timing.lds_data import LdsUse
-from asmevo.timing.register_file import Operands
+from asmevo.timing.register_file import Operands, Results
 
 LANE_MASKS = VCC_MASK | EXEC_MASK
 SCALAR_RESULTS = SGPR_MASK | VCC_MASK
@@ -114,6 +114,7 @@ class Profile(Struct, frozen=True, eq=False):
     queue: Queue | None = None
     issue_busy: Cause = _ISSUE
     gathered: Operands | None = None
+    written: Results = ()
     accumulates: bool = False
     to_execute: int = 0
     writes_scalar: bool = False

@@ -145,7 +145,7 @@ class Machine:
         vector = profile.port in (Port.VALU, Port.TRANS, Port.MATRIX)
         scalar_result = writes_scalar(profile.decoded, SCALAR_RESULTS)
         writes_exec = bool(profile.decoded.writes & EXEC_MASK)
-        facts = self.register_file if profile.kind == "valu" else None
+        file = self.register_file if profile.kind == "valu" else None
         return replace(
             profile,
             vector=vector,
@@ -158,7 +158,8 @@ class Machine:
             counted=self._until_counted(profile) if vector and (scalar_result or writes_exec) else 0,
             writes_exec=writes_exec,
             accumulates=accumulates(profile.decoded),
-            gathered=facts.operands(source_positions(profile.decoded)) if facts is not None else None,
+            gathered=file.operands(source_positions(profile.decoded)) if file is not None else None,
+            written=file.results(units_of(profile.decoded.writes & VECTOR_MASK)) if file is not None else (),
             reads_vector=bool(profile.decoded.reads & VECTOR_MASK),
             moves_nothing=profile.port is Port.VMEM and moves_nothing(profile.decoded),
             in_memory=profile.port in _MEMORY_PORTS,

@@ -1,24 +1,29 @@
 """Reading the operands of vector instructions: why a v_fmac sometimes executes a cycle or two late.
 
-On targets with two clocks the operands of a queued vector instruction are gathered some cycles before it executes, from
-VGPR banks (register number modulo the number of banks) with few read ports each: the third source or the accumulator
-first, then the second source, then the first, each in its turn a cycle later. An operand that finds no free port in its
-turn comes later, and then so does the instruction; others start to gather in the meantime. Instructions start in order.
+On targets with two clocks the operands of a queued vector instruction are gathered a few cycles before it executes, the
+second source in one turn, the first source and the accumulator in the next. VGPRs lie in banks (register number modulo
+the number of banks); all even ones share a port by which they are read, all odd ones another. An operand that finds its
+port taken comes later, and then so does the instruction; others start to gather in the meantime, but only so many are
+between gathering and execution.
 
-Some registers are kept behind the banks and need no port: of those read as first source the last one of each bank, of
-those read as second source the last few used. Third sources and accumulators are always read. A bank hands out only so
-many operands a cycle, whether kept or read. A third source may come a little later than its turn, an accumulator may
-not; where an instruction reads two VGPRs at most, each may.
+Some registers of each wave are kept behind the banks and need no port: of those read as first source the last one of
+each bank, of those read as second source the last few used. Third sources and accumulators are always read. A bank
+hands out only so many operands a cycle, whether kept or read. An instruction that reads two VGPRs at most takes ports
+as others do but does not wait for them.
 
-The shape and the numbers (facts of the target) were found by a search over such mechanisms, by the execute times of the
-loops of r_2_8_16_4_4_16_4 on gfx1100, gfx1200 and gfx1201, of discover_ops, where all registers are in one bank, and of
-E_8_8_16_4. It is not yet the whole mechanism: where accumulator and first source of a loop share a bank, some
-instructions execute a cycle later than said here. Time is in cycles.
+A result is written some cycles after it executes. In that cycle its bank reads no first source. Who gathers it before
+then gets it forwarded, without a port.
+
+The shape and the numbers (facts of the target) were found by a search over such mechanisms that simulated each cycle,
+by the execute times of the loops of r_2_8_16_4_4_16_4 on gfx1100, gfx1200 and gfx1201 and of discover_ops, where all
+registers are in one bank. It is not yet the whole mechanism: in the loop three of 60 instructions execute a cycle later
+on silicon. Time is in cycles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -28,26 +33,32 @@ from asmevo.timing.fact_groups import fact_group
 from asmevo.timing.operands import FIRST, SECOND
 
 _PRECEDENCE = (1, 0, 2, 2)
-"""By source position: who of an instruction takes a port first, the second source, whatever their turns."""
+"""By source position: who of an instruction takes a port first."""
 _SEVERAL = 3
-"""VGPRs that an instruction reads which must have them in time."""
+"""VGPRs that an instruction reads which must have them in time; one that reads fewer does not wait for ports."""
 _CYCLES = 1 << 10
 """Ports are kept for so many cycles; the vector queue does not reach further."""
 _MASK = _CYCLES - 1
-_COUNT_BITS = 3
-_ONE = 1 << _COUNT_BITS
+_COUNT = 3
+"""Bits of a count of what a bank has handed out; the highest is set when it can hand out no more."""
+_STAMP = 24
+"""A cell's lowest bit of its cycle, above the bits of ports, banks that are written, and counts."""
 _REGISTER_BITS = 11
 
-Operands = tuple[tuple[int, int, int, int, int], ...]
-"""Source position, bank and unit of each VGPR read, the cycle of its turn, and cycles that it may come later."""
+Operands = tuple[tuple[int, int, int, int, int, int, int, int, int], ...]
+"""Of each VGPR read its source position, bank and unit, the cycle of its turn, and that with what it may be late; then,
+as bits of a cell, what it takes and what must not be taken, if it is kept and if it is read."""
+Results = tuple[tuple[int, int], ...]
+"""Of each VGPR written its unit, and its bank as the bit of a cell that says it is written."""
 
 
 class RegisterFileFacts(Struct, frozen=True):
-    """Banks, their ports, what is kept behind them, and cycles from gathering to execution.
+    """Banks, their ports, what is kept behind them, and cycles from gathering to execution and on to the bank.
 
-    `handed_out`: operands of a bank that can be taken in a cycle. `second_kept`: registers kept of the second sources.
-    `turn`: cycles from reading one source to the next. `third_late`: cycles that a third source may come later,
-    `few_late`: each operand where there are two at most.
+    `read_ports`: each reads one register a cycle. `handed_out`: operands of a bank that can be taken in a cycle, four
+    at most. `second_kept`: registers kept of the second sources. `turn`: cycles from reading the second source to the
+    others. `underway`: instructions between the start of gathering and execution. `execute_to_written`: from execution
+    until the result is in its bank.
     """
 
     banks: int
@@ -55,17 +66,38 @@ class RegisterFileFacts(Struct, frozen=True):
     handed_out: int
     second_kept: int
     turn: int
-    third_late: int
-    few_late: int
+    underway: int
     gather_to_execute: int
+    execute_to_written: int
 
     def operands(self, positions: Sequence[tuple[int, int]]) -> Operands:
-        """Where and when the reads of (source position, register unit) go."""
-        turns = (2 * self.turn, self.turn, 0, 0)
-        few = self.few_late if len(positions) < _SEVERAL else 0
-        late = (few, few, few + self.third_late, few)
-        ordered = sorted(positions, key=lambda each: _PRECEDENCE[each[0]])
-        return tuple((position, unit % self.banks, unit, turns[position], late[position]) for position, unit in ordered)
+        """Where and when the reads of (source position, register unit) go; of dual instructions the second's first."""
+        late = _CYCLES if len(positions) < _SEVERAL else 0
+        ordered = sorted(positions[::-1], key=lambda each: _PRECEDENCE[each[0]])
+        return tuple(self._operand(position, unit, late) for position, unit in ordered)
+
+    def _operand(self, position: int, unit: int, late: int) -> tuple[int, int, int, int, int, int, int, int, int]:
+        bank, turn = unit % self.banks, 0 if position == SECOND else self.turn
+        one = 1 << self._counts + _COUNT * bank
+        most, port = one << _COUNT - 1, 1 << unit % self.read_ports
+        blocked = most | port | (self._written(unit) if position == FIRST else 0)
+        return position, bank, unit, turn, turn + late, one, most, one | port, blocked
+
+    def results(self, units: Iterable[int]) -> Results:
+        return tuple((unit, self._written(unit)) for unit in units)
+
+    def _written(self, unit: int) -> int:
+        return 1 << self.read_ports + unit % self.banks
+
+    @property
+    def _counts(self) -> int:
+        return self.read_ports + self.banks
+
+    @property
+    def untaken(self) -> int:
+        """The cell of a cycle in which nothing is taken: counts start where the most makes the highest bit."""
+        least = (1 << _COUNT - 1) - self.handed_out
+        return sum(least << self._counts + _COUNT * bank for bank in range(self.banks))
 
 
 def register_file_facts(target: Target) -> RegisterFileFacts | None:
@@ -76,61 +108,60 @@ def register_file_facts(target: Target) -> RegisterFileFacts | None:
 class RegisterFile:
     """The VGPRs of one SIMD, of all its waves.
 
-    What is taken is counted in rings: a cell holds a cycle and the count of that cycle, so that a cell of an older
-    cycle is less than that of any newer one and counts as free.
+    What is taken is noted in a ring of cells, by cycle. A cell of an older cycle is less than that of any newer one.
     """
 
-    __slots__ = ("_first", "_handed", "_out", "_ports", "_read", "_second", "_start")
+    __slots__ = ("_cells", "_executed", "_first", "_second", "_to_written", "_untaken", "_written")
 
-    def __init__(self, facts: RegisterFileFacts) -> None:
-        self._ports, self._out = facts.read_ports, facts.handed_out
-        self._read = [[0] * _CYCLES for _ in range(facts.banks)]
-        self._handed = [[0] * _CYCLES for _ in range(facts.banks)]
-        self._first = [-1] * facts.banks
-        self._second = [-1] * facts.second_kept
-        self._start = LONG_AGO
+    def __init__(self, facts: RegisterFileFacts, waves: int) -> None:
+        self._to_written, self._untaken = facts.execute_to_written, facts.untaken
+        self._cells = [LONG_AGO << _STAMP] * _CYCLES
+        self._written = [LONG_AGO] * (waves << _REGISTER_BITS)
+        self._first = [[-1] * facts.banks for _ in range(waves)]
+        self._second = [[-1] * facts.second_kept for _ in range(waves)]
+        self._executed = deque([LONG_AGO] * facts.underway, facts.underway)
 
-    def gather(self, wave: int, operands: Operands, possible: int) -> int:
-        """An instruction that may gather from cycle `possible` on takes ports; returns when it has its operands."""
-        base, first, second = wave << _REGISTER_BITS, self._first, self._second
-        start = done = self._start = possible if possible > self._start else self._start
-        missing = []
-        for operand in operands:
-            position, bank, unit, turn, late = operand
-            register = base + unit
+    def gather(self, wave: int, operands: Operands, start: int) -> int:
+        """An instruction that may gather from cycle `start` on takes ports; returns when it has its operands."""
+        base, first, second = wave << _REGISTER_BITS, self._first[wave], self._second[wave]
+        written, cells, free = self._written, self._cells, self._executed[0] + 1
+        if free > start:
+            start = free
+        done = start
+        for position, bank, unit, turn, due, one, most, read, blocked in operands:
+            if written[base + unit] > start:
+                continue
             if position == FIRST:
-                kept = first[bank] == register
-            else:
-                kept = position == SECOND and register in second
-                if kept and second[0] != register:  # the one that is used is kept longest
-                    second.remove(register)
-                    second.insert(0, register)
-            if kept:
-                come = _take(self._handed[bank], start + turn, self._out) - turn - late
-                if come > done:
-                    done = come
-            else:
-                missing.append(operand)
-        for position, bank, unit, turn, late in missing:
-            cycle = _take(self._read[bank], start + turn, self._ports)
-            come = _take(self._handed[bank], cycle, self._out) - turn - late
-            if come > done:
-                done = come
-            if position == FIRST:
-                first[bank] = base + unit
+                if first[bank] == unit:
+                    read, blocked = one, most
+                else:
+                    first[bank] = unit
             elif position == SECOND:
-                second.insert(0, base + unit)
-                second.pop()
+                if unit in second:
+                    read, blocked = one, most
+                    if second[0] != unit:
+                        second.remove(unit)
+                        second.insert(0, unit)
+                else:
+                    second.pop()
+                    second.insert(0, unit)
+            cycle = start + turn
+            cell = cells[cycle & _MASK]
+            stamp = cycle << _STAMP
+            while cell > stamp and cell & blocked:
+                cycle += 1
+                stamp = cycle << _STAMP
+                cell = cells[cycle & _MASK]
+            cells[cycle & _MASK] = (cell if cell > stamp else stamp + self._untaken) + read
+            if cycle - due > done:
+                done = cycle - due
         return done
 
-
-def _take(ring: list[int], cycle: int, most: int) -> int:
-    """The first cycle from `cycle` on that has a port free of `most`; takes it."""
-    stamp = cycle << _COUNT_BITS
-    cell = ring[cycle & _MASK]
-    while cell >= stamp + most:
-        cycle += 1
-        stamp += _ONE
-        cell = ring[cycle & _MASK]
-    ring[cycle & _MASK] = cell + 1 if cell > stamp else stamp + 1
-    return cycle
+    def write(self, wave: int, results: Results, execute: int) -> None:
+        """Results of an instruction that executes in cycle `execute`."""
+        self._executed.append(execute)
+        base, cycle = wave << _REGISTER_BITS, execute + self._to_written
+        for unit, bank in results:
+            self._written[base + unit] = cycle
+            cell, stamp = self._cells[cycle & _MASK], cycle << _STAMP
+            self._cells[cycle & _MASK] = (cell if cell > stamp else stamp + self._untaken) | bank

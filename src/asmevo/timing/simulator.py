@@ -105,7 +105,7 @@ class Simulator:
         self._barriers = Barriers(wave.group for wave in self.waves)
         self._ready: list[tuple[int, int]] = []
         facts = machine.register_file
-        self._registers = RegisterFile(facts) if facts is not None else None
+        self._registers = RegisterFile(facts, waves) if facts is not None else None
         self._bank_cause = Cause("vgpr banks", "measured")
         self.observe: Observe | None = None
 
@@ -415,6 +415,7 @@ class Simulator:
                 start, why, whom = gathered, self._bank_cause, step.slot
                 if not step.accumulates:
                     enters = max(enters, start - queue.pipe)
+            file.write(wave.number, step.written, start)
         if step.port == _VMEM and self._path is not None:
             start = self._path.enter(time, start, step.occupancy)
         sent = start + step.occupancy

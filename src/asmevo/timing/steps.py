@@ -18,7 +18,7 @@ from asmevo.timing.instruction_class import BRANCH, IMMEDIATE, MATRIX, SALU, TRA
 from asmevo.timing.lds_data import LdsUse
 from asmevo.timing.machine import Machine
 from asmevo.timing.orders import Link, waits_for_results
-from asmevo.timing.register_file import Operands
+from asmevo.timing.register_file import Operands, Results
 from asmevo.timing.successions import DOUBLE
 
 
@@ -69,6 +69,7 @@ class Step(Struct, gc=False):
     to_execute: int
     to_stamp: int
     gathered: Operands | None
+    written: Results
     accumulates: bool
     occupancy: int
     hold: int
@@ -230,6 +231,7 @@ class Rules:
             to_execute=profile.to_execute,
             to_stamp=way.to_stamp,
             gathered=profile.gathered,
+            written=profile.written,
             accumulates=profile.accumulates,
             occupancy=0 if unlimited else profile.occupancy.cycles,
             hold=0 if unlimited else profile.hold or machine.interval,
