@@ -13,6 +13,8 @@ from asmevo.program.candidate import Candidate
 from asmevo.program.edit import Delete, EditScript
 from asmevo.program.kernel import Kernel
 from asmevo.prover import Outcome, ProofLimits, prove_kernels
+from asmevo.prover.normalise import Builder
+from asmevo.prover.terms import Terms
 
 LIMITS = ProofLimits(draws=60, replay=1_000_000)
 TAIL = "v_add_u32 v2, v2, v12\n" + STORE
@@ -247,3 +249,17 @@ def test_without_them_the_mode_may_be_set() -> None:
     pair = RIGHT["one result"]
     mode = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 1\n"
     assert proof(Pair(mode + pair.before, mode + pair.after))[0] is Outcome.PROVED
+
+
+def test_lanes_that_come_back_are_all_there_were() -> None:
+    """By single bits: a | a & b = a, a & (a | b) = a, a & b | a & ~b = a; and not where a part is another one."""
+    build = Builder(Terms(), 64)
+    a, b, c = (build.terms.symbol((name,), 64, False) for name in "abc")
+    assert build.either(a, build.both(a, b)) is a
+    assert build.both(a, build.either(a, b)) is a
+    assert build.either(build.both(a, b), build.both(a, build.negated(b))) is a
+    assert build.either(build.both(a, b, c), c, build.both(a, build.negated(b))) is build.either(
+        c, build.both(a, build.negated(b))
+    )
+    assert build.either(build.both(a, b), build.both(c, build.negated(b))) not in (a, c)
+    assert build.either(build.both(a, b), build.both(a, c)) is not a
