@@ -44,7 +44,7 @@ def test_a_read_with_no_barrier_behind_the_write_is_found() -> None:
     assert (found.rule, found.severity, found.instructions) == ("races.read-after-write", Severity.WARNING, (2, 0))
     assert found.message == (
         "ds_read_b32 (#2) may read what other waves have not written yet with ds_write_b32 (#0): no barrier between "
-        "them (confidence medium: addresses are not compared)"
+        "them (confidence medium: their addresses are not known)"
     )
 
 

@@ -14,15 +14,16 @@ Lattice at a point, component by component (joins go over all paths to it):
             overwritten since (union of both), and how many they were; None where it may have read something
             without a slot
     moving  whether a write without a slot may be published: then a read may have read that (or)
+    past    accesses of this epoch whose address depends on a loop's counter that has changed since (union)
 
 Transfer. A barrier publishes: dirty slots become clean, reads and dirty go. A write enters dirty and takes its slot
 out of clean. A split barrier (signal and wait) publishes at the wait what was there at the signal.
 
 A read is in danger if something is dirty, nothing at all is published that it could read instead, and it does not
 read what its own lane wrote. A write is in danger if it is the last of those that overwrite all a read of
-this epoch may have read. Both ask more than a race does, so that kernels with several slots stay silent; what is
-found is a race unless the waves keep to parts of their own, which the registers do not say. A workgroup of one wave
-has no races.
+this epoch may have read. Both ask more than a race does, so that kernels with several slots stay silent. What is left
+is asked of `lds_addresses`: accesses that touch no common byte in different waves are no race, and where addresses are
+not known waves may still keep to parts of their own. A workgroup of one wave has no races.
 """
 
 from __future__ import annotations
@@ -35,10 +36,11 @@ from msgspec.structs import replace
 from asmevo.analysis.control_flow import ControlFlow
 from asmevo.analysis.events import union, uses_lds
 from asmevo.analysis.forward import entry_states
+from asmevo.analysis.lds_addresses import LdsAddresses, Meeting, address_of
 from asmevo.analysis.occupancy import declared_workgroup_size
 from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.kernel import Kernel
-from asmevo.program.registers import VGPR_MASK, units_of
+from asmevo.program.registers import units_of
 
 Slot = tuple[int, int, str]
 """The instruction that defines the address (an id, -1 for the launch), its register, offset modifiers as printed."""
@@ -51,7 +53,8 @@ class Race(Struct, frozen=True):
     """Two LDS accesses (ids) of different waves that no barrier keeps apart; `later` comes later in one wave.
 
     `is_overwrite`: a read and then a write; else a write and then a read. `slots`: how many slots the read may have
-    read in all; with more than one it is more likely that waves keep to parts of their own.
+    read in all; with more than one it is more likely that waves keep to parts of their own. `meets`: both are known to
+    touch a common byte; else an address is not known.
     """
 
     earlier: int
@@ -59,6 +62,7 @@ class Race(Struct, frozen=True):
     block: int
     is_overwrite: bool
     slots: int
+    meets: bool = False
 
 
 class _State(Struct, frozen=True):
@@ -68,6 +72,7 @@ class _State(Struct, frozen=True):
     reads: _Reads
     moving: bool
     signalled: frozenset[int]
+    past: frozenset[int] = frozenset()
 
 
 _LDS = frozenset({"ds", "lds_dma"})
@@ -100,7 +105,8 @@ def lds_races(kernel: Kernel) -> tuple[Race, ...]:
     """All races in the order of the code."""
     if not any(writes_lds(each.decoded) for each in kernel.instructions) or not has_several_waves(kernel):
         return ()
-    return tuple(_Epochs(kernel).races())
+    epochs = _Epochs(kernel)
+    return tuple(epochs.races(compared=True)) if any(epochs.races(compared=False)) else ()
 
 
 def _matters(decoded: Decoded) -> bool:
@@ -113,40 +119,61 @@ class _Epochs:
         self.kernel = kernel
         self.flow = ControlFlow(kernel)
         self.slots = _slots(kernel, self.flow)
+        self.addresses = LdsAddresses(kernel, self.flow)
         self.accesses = [[each for each in block.instructions if _matters(each.decoded)] for block in kernel.blocks]
 
-    def races(self) -> Iterator[Race]:
-        for block, entry in self._entries().items():
-            state = entry
+    def races(self, *, compared: bool) -> Iterator[Race]:
+        """All races; `compared`: without accesses whose addresses are known and apart."""
+        for block, entry in self._entries(compared).items():
+            state = self._entered(block, entry, compared)
             for instruction in self.accesses[block]:
-                yield from self._dangers(block, instruction, state)
+                for dangers in self._dangers(block, instruction, state):
+                    races = self._left(dangers, state) if compared else dangers
+                    yield from races[-1:]  # the access that is nearest stands for all
                 state = self._step(state, instruction)
 
-    def _entries(self) -> dict[int, _State]:
-        return entry_states(self.flow, _START, self._through, _join)
+    def _left(self, dangers: list[Race], state: _State) -> list[Race]:
+        """Those whose accesses are not known to be apart."""
+        left = []
+        for race in dangers:
+            is_past = race.earlier in state.past
+            meeting = Meeting.UNKNOWN if is_past else self.addresses.meeting(race.earlier, race.later)
+            if meeting is not Meeting.APART:
+                left.append(replace(race, meets=meeting is Meeting.MEET))
+        return left
 
-    def _through(self, block: int, state: _State) -> _State:
+    def _entries(self, compared: bool) -> dict[int, _State]:
+        return entry_states(self.flow, _START, lambda block, state: self._through(block, state, compared), _join)
+
+    def _through(self, block: int, state: _State, compared: bool) -> _State:
+        state = self._entered(block, state, compared)
         for instruction in self.accesses[block]:
             state = self._step(state, instruction)
         return state
+
+    def _entered(self, block: int, state: _State, compared: bool) -> _State:
+        if not compared:
+            return state
+        past = {id_ for id_ in (*state.dirty, *state.reads) if block in self.addresses.rounds(id_)}
+        return replace(state, past=state.past | past) if past - state.past else state
 
     def _slot(self, instruction: Instruction) -> Slot | None:
         """Where a write goes or a read comes from; None if it may be elsewhere the next time."""
         return self.slots.get(instruction.id)
 
-    def _dangers(self, block: int, instruction: Instruction, state: _State) -> Iterator[Race]:
+    def _dangers(self, block: int, instruction: Instruction, state: _State) -> Iterator[list[Race]]:
+        """Accesses that an LDS access is in danger to race with, of either kind in the order of the code."""
         decoded = instruction.decoded
         if reads_lds_memory(decoded) and state.dirty and not state.clean and not state.moving:
             slot = self._slot(instruction)
             foreign = [id_ for id_ in state.dirty if slot is None or self._slot(self.kernel.by_id[id_]) != slot]
             if len(foreign) == len(state.dirty):
-                yield Race(max(foreign), instruction.id, block, is_overwrite=False, slots=len(state.dirty))
+                slots = len(state.dirty)
+                yield [Race(id_, instruction.id, block, is_overwrite=False, slots=slots) for id_ in sorted(foreign)]
         if writes_lds(decoded):
             slot = self._slot(instruction)
             read = [(id_, slots) for id_, (left, slots) in state.reads.items() if left is not None and left == {slot}]
-            if read:
-                id_, slots = max(read)
-                yield Race(id_, instruction.id, block, is_overwrite=True, slots=slots)
+            yield [Race(id_, instruction.id, block, is_overwrite=True, slots=slots) for id_, slots in sorted(read)]
 
     def _step(self, state: _State, instruction: Instruction) -> _State:
         decoded = instruction.decoded
@@ -174,7 +201,8 @@ class _Epochs:
         slots = [self._slot(self.kernel.by_id[id_]) for id_ in ids]
         new = {slot for slot in slots if slot is not None}
         moving = state.moving or None in slots
-        return _State(state.clean | new, state.known | new, state.dirty - ids, {}, moving, frozenset())
+        left = state.dirty - ids
+        return _State(state.clean | new, state.known | new, left, {}, moving, frozenset(), state.past & left)
 
 
 def _slots(kernel: Kernel, flow: ControlFlow) -> dict[int, Slot]:
@@ -185,7 +213,7 @@ def _slots(kernel: Kernel, flow: ControlFlow) -> dict[int, Slot]:
     """
     looped = {block for loop in flow.loops for block in loop.blocks}
     slots: dict[int, Slot] = {}
-    addresses = union(_address(each.decoded) for each in kernel.instructions if "ds" in each.flags)
+    addresses = union(address_of(each.decoded) for each in kernel.instructions if "ds" in each.flags)
     concerned = [
         [each for each in block.instructions if "ds" in each.flags or each.writes & addresses]
         for block in kernel.blocks
@@ -208,7 +236,7 @@ def _slots(kernel: Kernel, flow: ControlFlow) -> dict[int, Slot]:
 
 def _note_slot(slots: dict[int, Slot], instruction: Instruction, definitions: _Definitions) -> None:
     decoded = instruction.decoded
-    address = _address(decoded)
+    address = address_of(decoded)
     slots.pop(instruction.id, None)
     if not address:
         return
@@ -217,14 +245,6 @@ def _note_slot(slots: dict[int, Slot], instruction: Instruction, definitions: _D
     if definition != _SEVERAL:
         offset = ",".join(f"{each.name}:{each.value}" for each in decoded.modifiers if "offset" in each.name)
         slots[instruction.id] = (definition, unit, offset)
-
-
-def _address(decoded: Decoded) -> int:
-    """The VGPR that holds the address of an LDS instruction, as a mask; 0 if there is none."""
-    if "ds" not in decoded.flags:
-        return 0
-    address = next((each.registers for each in decoded.sources if each.registers is not None), None)
-    return address.mask & VGPR_MASK if address is not None else 0
 
 
 def _joined(first: _Definitions | None, second: _Definitions) -> _Definitions:
@@ -255,4 +275,5 @@ def _join(first: _State | None, second: _State) -> _State:
         _merged(first.reads, second.reads),
         first.moving or second.moving,
         first.signalled & second.signalled,
+        first.past | second.past,
     )

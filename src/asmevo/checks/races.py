@@ -4,8 +4,9 @@
     races.write-after-read  warning  what other waves may still read is overwritten on a path without a barrier
     races.read-at-barrier   warning  a wave passes a barrier with LDS reads under way, and LDS is overwritten behind it
 
-Each says how sure it is. Addresses of other lanes are not known, so waves that keep to parts of their own look the
-same; where several slots could have been meant that is likely, and the finding is a note of low confidence.
+Each says how sure it is. Accesses whose addresses are known are compared, and silent where different waves touch no
+common byte. Where an address is not known, waves that keep to parts of their own look the same; where several slots
+could have been meant that is likely, and the finding is a note of low confidence.
 """
 
 from __future__ import annotations
@@ -39,13 +40,14 @@ def findings_of(analysis: WaitAnalysis) -> tuple[Finding, ...]:
 
 
 def _is_doubtful(race: Race) -> bool:
-    return race.is_overwrite and race.slots > 1
+    return race.is_overwrite and race.slots > 1 and not race.meets
 
 
 def _race(kernel: Kernel, race: Race) -> Finding:
     earlier, later = kernel.by_id[race.earlier], kernel.by_id[race.later]
     doubtful = _is_doubtful(race)
-    confidence = "low: waves may keep to parts of their own" if doubtful else "medium: addresses are not compared"
+    certain = "high: their addresses meet" if race.meets else "medium: their addresses are not known"
+    confidence = "low: waves may keep to parts of their own" if doubtful else certain
     what = (
         f"{named(later)} overwrites what other waves may still read with {named(earlier)}"
         if race.is_overwrite

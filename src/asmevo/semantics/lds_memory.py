@@ -92,6 +92,18 @@ def offset_unit(mnemonic: str) -> int:
     return int(two["bits"]) // 8 * (_FAR if two["far"] else 1)
 
 
+def accessed_bytes(decoded: Decoded) -> tuple[tuple[int, int], ...] | None:
+    """(offset, size) in bytes of the pieces that a plain read or write moves, from the lane's address on; None else."""
+    rest = decoded.mnemonic.removeprefix("ds_")
+    two = _TWO.fullmatch(rest)
+    if two is not None:
+        unit, size = offset_unit(decoded.mnemonic), int(two["bits"]) // 8
+        return tuple((moves.modifier_number(decoded, f"offset{n}") * unit, size) for n in (0, 1))
+    action, _, what = rest.partition("_")
+    width = {"read": LOADS, "load": LOADS, "write": STORES, "store": STORES}.get(action, {}).get(what)
+    return None if width is None else ((moves.modifier_number(decoded, "offset"), width.size),)
+
+
 def lds_memory(decoded: Decoded, context: DecodingContext) -> Meaning | None:
     """The meaning of a DS instruction; None for lane permutations."""
     if decoded.mnemonic in LANE_PERMUTATIONS:
