@@ -22,6 +22,8 @@ from asmevo.toolchain import (
 from asmevo.toolchain.library import LibraryToolchain
 
 GFX942 = Processor("gfx942")
+INTEGER_COMPARISONS = ("f", "lt", "eq", "le", "gt", "ne", "ge", "t")
+FLOAT_COMPARISONS = ("f", "lt", "eq", "le", "gt", "lg", "ge", "o", "u", "nge", "nlg", "ngt", "nle", "neq", "nlt", "tru")
 SOURCES = sorted(path.name for path in DATA.glob("*.s"))
 
 
@@ -132,6 +134,20 @@ def test_reads_the_words_of_a_newer_llvm(toolchain: Toolchain) -> None:
     assert words[0].text is not None
     assert words[0].text.startswith("v_mul_lo_u32")
     assert [word.exact for word in words] == [False, True]
+
+
+@pytest.mark.parametrize("cpu", ["gfx803", "gfx906", "gfx90a", "gfx942"])
+def test_reads_comparisons_that_write_exec_and_name_their_result(toolchain: Toolchain, cpu: str) -> None:
+    texts = [f"v_cmpx_{how}_{kind}_e64 s[6:7], s2, v4" for kind in ("f16", "f32") for how in FLOAT_COMPARISONS]
+    texts += [f"v_cmpx_{how}_f64_e64 vcc, s[2:3], v[4:5]" for how in FLOAT_COMPARISONS]
+    texts += [f"v_cmpx_{how}_{kind}_e64 s[6:7], s2, v4" for kind in ("i16", "u32") for how in INTEGER_COMPARISONS]
+    texts += [f"v_cmpx_{how}_{kind}_e64 vcc, 0, v[4:5]" for kind in ("i64", "u64") for how in INTEGER_COMPARISONS]
+    texts += [f"v_cmpx_class_{kind}_e64 s[6:7], v0, v2" for kind in ("f16", "f32")]
+    texts += ["v_cmpx_lt_f32_e64 s[6:7], -v0, |v1| clamp", "v_cmpx_class_f64_e64 vcc, v[0:1], v2"]
+    code = text_of(toolchain.assemble("\n".join(texts) + "\n", Processor(cpu)))
+    words = toolchain.disassemble(code, Processor(cpu))
+    assert [word.text for word in words] == texts
+    assert all(word.exact for word in words)
 
 
 @pytest.mark.parametrize("name", SOURCES)

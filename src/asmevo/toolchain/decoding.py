@@ -13,6 +13,11 @@ process in printing them. Found by decoding random words (tests/toolchain/test_f
 Words that a newer LLVM wrote. In VOP3 instructions of gfx10 and later, a source field that the instruction
 does not use holds 0x80 (the constant 0) rather than 0, which this LLVM does not decode. Such a word is tried
 again with 0 in the field. This is sound, since an instruction that uses the field decodes with 0x80 in it.
+
+Words that this LLVM writes and does not read. On gfx8 and gfx9 a VOP3 comparison that also writes EXEC (`v_cmpx_*_e64`)
+names its result like one that does not (`v_cmp_*_e64`), and AMD's LLVM 22 has no decoder row for it. The two differ
+in one bit of the opcode only (AMD's "Vega" ISA document, VOPC opcodes: 0x10 apart, for classes 1), so the word is
+decoded as its twin and the text gets the other name.
 """
 
 from __future__ import annotations
@@ -21,6 +26,8 @@ import re
 from collections.abc import Iterator
 
 from msgspec import Struct
+
+from asmevo.toolchain.base import DecodedWord
 
 # LLVM reads the literal of an instruction without asking whether the buffer still has it, so a code section
 # that ends inside an instruction would be read beyond its end. So many zeros behind it prevent that.
@@ -37,6 +44,10 @@ _SOURCE2, _SOURCE1 = 18, 9
 _SOURCE_MASK = 0x1FF
 _CONSTANT_ZERO = 0x80
 _VOP3 = 0b110101
+_OLDER_VOP3 = 0b110100  # before gfx10
+_OPERATION, _OPERATION_MASK = 16, 0x3FF
+# Opcodes of comparisons before gfx10 and the bit by which those that write EXEC differ: classes, the others.
+_WRITE_EXEC = ((range(0x10, 0x16), 0x01), (range(0x20, 0x100), 0x10))
 
 
 class _Matrices(Struct, frozen=True):
@@ -109,14 +120,47 @@ def _has_literal_source(code: bytes, at: int) -> bool:
     return any(second >> position & _SOURCE_MASK == _LITERAL for position in (0, _SOURCE1, _SOURCE2))
 
 
-def older_spellings(code: bytes, at: int, cpu: str) -> list[bytes]:
-    """The 8 bytes at `at` with unused source fields as this LLVM wants them; tried in order."""
-    if generation(cpu) < 10 or at + 8 > len(code) or code[at + 3] >> 2 != _VOP3:
+class Respelling(Struct, frozen=True):
+    """A word that this LLVM decodes in the place of one that it does not, and what the text is then called.
+
+    `exact`: the text assembles to the word that was there.
+    """
+
+    word: bytes
+    exact: bool = False
+    family: str = ""
+    own_family: str = ""
+
+    def decoded(self, offset: int, size: int, text: str) -> DecodedWord:
+        """The word that was there, from the text of this one."""
+        return DecodedWord(offset, size, self.own_family + text.removeprefix(self.family), self.exact)
+
+
+def respellings(code: bytes, at: int, cpu: str) -> list[Respelling]:
+    """What the 8 bytes at `at` may be decoded as instead; tried in order."""
+    if at + 8 > len(code):
+        return []
+    return _comparison_twin(code, at) if generation(cpu) < 10 else _older_spellings(code, at)
+
+
+def _comparison_twin(code: bytes, at: int) -> list[Respelling]:
+    first = int.from_bytes(code[at : at + 4], "little")
+    operation = first >> _OPERATION & _OPERATION_MASK
+    twin = next((operation ^ bit for range_, bit in _WRITE_EXEC if operation in range_ and operation & bit), None)
+    if first >> 26 != _OLDER_VOP3 or twin is None:
+        return []
+    word = (first ^ (operation ^ twin) << _OPERATION).to_bytes(4, "little") + code[at + 4 : at + 8]
+    return [Respelling(word, True, "v_cmp_", "v_cmpx_")]
+
+
+def _older_spellings(code: bytes, at: int) -> list[Respelling]:
+    """The word with unused source fields as this LLVM wants them."""
+    if code[at + 3] >> 2 != _VOP3:
         return []
     second = int.from_bytes(code[at + 4 : at + 8], "little")
     spellings = []
     for position in (_SOURCE2, _SOURCE1):
         if second >> position & _SOURCE_MASK == _CONSTANT_ZERO:
             second &= ~(_SOURCE_MASK << position)
-            spellings.append(code[at : at + 4] + second.to_bytes(4, "little"))
+            spellings.append(Respelling(code[at : at + 4] + second.to_bytes(4, "little")))
     return spellings

@@ -95,20 +95,19 @@ class ExternalToolchain:
                     position = word.offset
                     break
                 if word.text is None and word.offset not in masked:
-                    older = self._decode_older(code, word.offset, processor)
-                    if older:
-                        words.append(older)
-                        position = older.offset + older.size
+                    respelled = self._decode_respelled(code, word.offset, processor)
+                    if respelled:
+                        words.append(respelled)
+                        position = respelled.offset + respelled.size
                         break
                 words.append(word)
         return words
 
-    def _decode_older(self, code: bytes, offset: int, processor: Processor) -> DecodedWord | None:
-        for spelling in decoding.older_spellings(code, offset, processor.cpu):
-            given = spelling + code[offset + 8 : offset + 12]
-            first = self._decode_stream(given, processor)[0]
+    def _decode_respelled(self, code: bytes, offset: int, processor: Processor) -> DecodedWord | None:
+        for respelled in decoding.respellings(code, offset, processor.cpu):
+            first = self._decode_stream(respelled.word + code[offset + 8 : offset + 12], processor)[0]
             if first.text is not None:
-                return DecodedWord(offset, first.size, first.text, exact=False)
+                return respelled.decoded(offset, first.size, first.text)
         return None
 
     def _decode_stream(self, code: bytes, processor: Processor) -> list[DecodedWord]:

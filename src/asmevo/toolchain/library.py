@@ -244,13 +244,13 @@ class LibraryToolchain:
         offset, end = 0, len(code)
         while offset < end:
             left = end - offset
-            size, exact = 0, True
+            size, respelled = 0, None
             if offset not in deadly:
                 size = decode(handle, start + offset, left + decoding.PADDING, address + offset, text, _TEXT_LIMIT)
                 if size == 0:
-                    exact = False
-                    for spelling in decoding.older_spellings(code, offset, processor.cpu):
-                        other = ctypes.create_string_buffer(spelling + code[offset + 8 : offset + 16], decoding.PADDING)
+                    for respelled in decoding.respellings(code, offset, processor.cpu):
+                        given = respelled.word + code[offset + 8 : offset + 16]
+                        other = ctypes.create_string_buffer(given, decoding.PADDING)
                         size = decode(handle, other, decoding.PADDING, address + offset, text, _TEXT_LIMIT)
                         if size:
                             break
@@ -258,7 +258,8 @@ class LibraryToolchain:
                 size = min(4, left)
                 words.append(DecodedWord(offset, size, None))
             else:
-                words.append(DecodedWord(offset, size, text.value.decode().strip(), exact))
+                found = text.value.decode().strip()
+                words.append(respelled.decoded(offset, size, found) if respelled else DecodedWord(offset, size, found))
             offset += size
         return words
 
