@@ -9,6 +9,10 @@ from written_kernels import written
 
 from asmevo.checks.finding import Finding, Severity
 from asmevo.checks.replay import check_replay
+from asmevo.program.codeobject import CodeObject
+from asmevo.program.kernel import Kernel
+from asmevo.program.reading import read_kernels
+from asmevo.toolchain import Processor, toolchain
 
 
 def found(text: str, gpu: str = "gfx1250", xnack: bool | None = None) -> list[Finding]:
@@ -109,3 +113,45 @@ def test_the_order_of_one_path_is_not_that_of_another() -> None:
     s_endpgm
     """
     assert [each.rule for each in found(text)] == ["replay.overwritten"]
+
+
+def kernel_with(text: str, alignment: int = 16) -> Kernel:
+    """A kernel of gfx1250 whose argument pointer is in s[0:1], assembled with a descriptor as LLVM writes it."""
+    source = (
+        f'.amdgcn_target "amdgcn-amd-amdhsa--gfx1250"\n.text\n.globl k\n.type k,@function\nk:\n{text}\ns_endpgm\n'
+        ".rodata\n.p2align 6\n.amdhsa_kernel k\n.amdhsa_next_free_vgpr 8\n.amdhsa_next_free_sgpr 32\n"
+        ".amdhsa_user_sgpr_kernarg_segment_ptr 1\n.end_amdhsa_kernel\n"
+    )
+    (kernel,) = read_kernels(CodeObject(toolchain().assemble(source, Processor("gfx1250")), "test.o"))
+    return replace(kernel, metadata={".kernarg_segment_align": alignment})
+
+
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        ("s_load_b64 s[0:1], s[0:1], 0x10", False),
+        ("s_load_b96 s[0:2], s[0:1], 0x0", False),
+        ("s_load_b128 s[0:3], s[0:1], 0x20", False),
+        ("s_load_b64 s[0:1], s[0:1], 0x4", True),
+        ("s_load_b96 s[0:2], s[0:1], 0xc", True),
+        ("s_load_b128 s[0:3], s[0:1], 0x8", True),
+        ("s_load_b256 s[0:7], s[0:1], 0x0", True),  # 16 bytes are all that a launch promises
+        ("s_load_b64 s[2:3], s[2:3], 0x0", True),
+        ("s_mov_b64 s[2:3], s[0:1]\ns_load_b64 s[2:3], s[2:3], 0x0", False),
+        ("s_load_b64 s[0:1], s[0:1], 0x0\ns_wait_kmcnt 0x0\ns_load_b64 s[0:1], s[0:1], 0x0", True),
+        ("s_add_co_u32 s0, s0, 4\ns_load_b64 s[0:1], s[0:1], 0x0", True),
+        ("s_cbranch_scc1 L\ns_mov_b32 s1, 0\nL:\ns_load_b64 s[0:1], s[0:1], 0x0", True),
+        ("L:\ns_load_b64 s[0:1], s[0:1], 0x0\ns_wait_kmcnt 0x0\ns_cbranch_scc1 L", True),
+        ("s_load_b64 s[0:1], s[0:1], s4 offset:0x8", True),
+    ],
+)
+def test_aligned_loads_of_kernel_arguments_are_not_parted(text: str, is_found: bool) -> None:
+    """Of the kernel argument pointer, as it is at launch, with an offset that is a multiple of the size."""
+    rules = [each.rule for each in check_replay(kernel_with(text))]
+    assert ("replay.own-address" in rules) == is_found
+
+
+def test_the_metadata_may_promise_more_than_16_bytes() -> None:
+    text = "s_load_b256 s[0:7], s[0:1], 0x20"
+    assert any(each.rule == "replay.own-address" for each in check_replay(kernel_with(text)))
+    assert not any(each.rule == "replay.own-address" for each in check_replay(kernel_with(text, 64)))

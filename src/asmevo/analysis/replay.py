@@ -4,7 +4,9 @@ Where address translation can answer "not now" (XNACK), the wave goes on and the
 from the same registers. Two things break that:
 
     own address     a scalar load of more than one dword that overwrites its own address: the first part may have
-                    arrived when the second is sent back (LLVM gives such loads an early-clobber result)
+                    arrived when the second is sent back (LLVM gives such loads an early-clobber result). A load
+                    that is aligned to its size is not parted; LLVM's selection takes them plain (SMInstructions.td).
+                    The address is known to be aligned where it is the kernel argument pointer or a copy of it.
     overwritten     anything that overwrites a register of an access before its address is translated. Targets with
                     `xcnt` count translations under way; others stall until they are done.
 
@@ -39,12 +41,25 @@ from asmevo.analysis.forward import entry_states
 from asmevo.analysis.wait_state import LaneState, join_lane, trimmed
 from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.kernel import Kernel
-from asmevo.program.registers import EXEC_MASK, M0_MASK, SGPR_MASK, UNIT_COUNT, VCC_MASK, VECTOR_MASK, units_of
+from asmevo.program.registers import (
+    EXEC_MASK,
+    M0_MASK,
+    SGPR_MASK,
+    UNIT_COUNT,
+    VCC_MASK,
+    VECTOR_MASK,
+    RegisterFile,
+    RegisterSpan,
+    units_of,
+)
 from asmevo.target import Target
 
 _REGISTERS = VECTOR_MASK | SGPR_MASK | VCC_MASK | EXEC_MASK | M0_MASK
 _UNITS = (1 << UNIT_COUNT) - 1
 _DWORD = 32
+_BITS_OF_A_BYTE = 8
+_KERNARG_POINTER = "user_sgpr_kernarg_segment_ptr"
+_KERNARG_ALIGNMENT = 16  # bytes, the least that a launch gives (LLVM AMDGPUUsage, kernel dispatch, step 6)
 _OLDEST = 63
 
 
@@ -85,13 +100,57 @@ def replay_hazards(kernel: Kernel) -> tuple[ReplayHazard, ...]:
 
 
 def _own_addresses(kernel: Kernel) -> Iterator[ReplayHazard]:
+    suspects = {}
     for block, _, instruction in kernel.positions():
         decoded = instruction.decoded
         if "smem" in decoded.flags and decoded.destinations:
             wide = any(each.registers and each.registers.bits > _DWORD for each in decoded.destinations)
             units = _printed(decoded, written=True) & _printed(decoded, written=False)
             if wide and units:
-                yield ReplayHazard(instruction.id, instruction.id, block.index, units, None)
+                suspects[instruction.id] = ReplayHazard(instruction.id, instruction.id, block.index, units, None)
+    aligned = _whole_loads(kernel) if suspects else frozenset()
+    yield from (hazard for id_, hazard in suspects.items() if id_ not in aligned)
+
+
+def _whole_loads(kernel: Kernel) -> frozenset[int]:
+    """Loads (ids) of kernel arguments that are aligned to their size.
+
+    Forward over the set of first registers of pairs that hold the kernel argument pointer (join: intersection).
+    """
+    inputs = kernel.descriptor.user_sgprs() if kernel.descriptor is not None else []
+    pointers = [RegisterSpan(RegisterFile.SGPR, first).mask for name, first, _ in inputs if name == _KERNARG_POINTER]
+    alignment = max(_KERNARG_ALIGNMENT, int((kernel.metadata or {}).get(".kernarg_segment_align", 0)))
+    whole: dict[int, bool] = {}
+
+    def through(block: int, entry: int) -> int:
+        held = entry
+        for instruction in kernel.blocks[block].instructions:
+            decoded = instruction.decoded
+            if "smem" in decoded.flags:
+                whole[instruction.id] = _is_whole(decoded, held, alignment)
+            address = decoded.operands[-1].registers if decoded.mnemonic == "s_mov_b64" else None
+            copies = address is not None and held >> address.base_unit & 1
+            held &= ~(decoded.writes | decoded.writes >> 1)
+            if copies and decoded.operands[0].registers is not None:
+                held |= 1 << decoded.operands[0].registers.base_unit
+        return held
+
+    start = union(pointers)
+    if start:
+        entry_states(ControlFlow(kernel), start, through, lambda one, two: two if one is None else one & two)
+    return frozenset(id_ for id_, is_whole in whole.items() if is_whole)
+
+
+def _is_whole(decoded: Decoded, pointers: int, alignment: int) -> bool:
+    """Whether a scalar load comes from a multiple of its size (of the next power of two) behind such a pointer."""
+    result, *sources = decoded.operands
+    if not decoded.mnemonic.startswith("s_load_") or len(sources) != 2 or decoded.modifier("offset") is not None:
+        return False
+    base, offset = sources
+    if result.registers is None or base.registers is None or not offset.is_literal:
+        return False
+    size = 1 << (result.registers.bits // _BITS_OF_A_BYTE - 1).bit_length()
+    return bool(pointers >> base.registers.base_unit & 1) and alignment % size == 0 and int(offset.text, 0) % size == 0
 
 
 def _overwritten_sources(kernel: Kernel) -> Iterator[ReplayHazard]:
