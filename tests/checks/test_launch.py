@@ -147,6 +147,45 @@ def test_arguments_of_a_function_are_not_known_to_differ(compared: str, is_found
     assert bool(found(written(body), "resources/divergent-barrier")) == is_found
 
 
+ROUNDS_OF_A_FUNCTION = """
+    v_and_b32_e32 v3, 0x3ff, v31
+    {first}
+L:
+    s_barrier
+    v_add_u32_e32 v7, -1, v7
+    v_cmp_eq_u32_e32 vcc, 0, v7
+    s_or_b64 s[4:5], vcc, s[4:5]
+    s_andn2_b64 exec, exec, s[4:5]
+    s_cbranch_execnz L
+    s_or_b64 exec, exec, s[4:5]
+    v_mov_b32_e32 v7, v3
+    {last}
+    s_setpc_b64 s[30:31]
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "is_found"),
+    [
+        ("", "", False),  # the register of an argument holds an id only behind the loop
+        ("v_mov_b32_e32 v7, v3", "", True),
+        ("v_mov_b32_e32 v7, v3\nv_mov_b32_e32 v7, v4", "", False),  # an id before, the argument in the loop
+        ("v_mov_b32_e32 v7, v3\ns_and_b64 exec, exec, s[6:7]\nv_mov_b32_e32 v7, v4", "", True),  # some keep the id
+        ("", "s_cbranch_scc1 L", True),  # a way back to the loop with the id
+    ],
+)
+def test_a_counter_differs_where_the_id_can_have_come_to_it(first: str, last: str, is_found: bool) -> None:
+    code = written(ROUNDS_OF_A_FUNCTION.format(first=first, last=last))
+    assert bool(found(code, "resources/divergent-barrier")) == is_found
+
+
+@pytest.mark.parametrize(("source", "is_found"), [("v8", False), ("v0", True)])
+def test_halves_of_a_dual_instruction_depend_on_their_own_sources(source: str, is_found: bool) -> None:
+    dual = f"v_dual_mov_b32 v5, v0 :: v_dual_add_nc_u32 v6, 1, {source}\n"
+    text = dual + "v_cmp_gt_u32_e32 vcc_lo, 64, v6\ns_cbranch_vccz L\ns_barrier\nL:\ns_endpgm"
+    assert bool(found(written(text, "gfx1100"), "resources/divergent-barrier")) == is_found
+
+
 def test_a_barrier_in_a_loop_that_waves_leave_at_different_times() -> None:
     text = "L:\ns_barrier\nv_add_u32_e32 v0, 1, v0\nv_cmp_gt_u32_e32 vcc, 64, v0\ns_cbranch_vccnz L\ns_endpgm"
     assert found(written(text), "resources/divergent-barrier")

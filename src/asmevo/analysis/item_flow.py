@@ -170,6 +170,18 @@ class ItemFlow(Struct, frozen=True, dict=True):
         return state
 
     @cached_property
+    def with_all_lanes(self) -> frozenset[int]:
+        """Instructions (ids) before which EXEC is as wide as it was where the code begins."""
+        found = set()
+        for block in self.entries:
+            state = self.entered(block)
+            for instruction in self.kernel.blocks[block].instructions:
+                if state.execution.whole:
+                    found.add(instruction.id)
+                self.step(block, state, instruction)
+        return frozenset(found)
+
+    @cached_property
     def _changed(self) -> dict[int, int]:
         """By header of a loop, the scalar registers that the loop writes."""
         blocks = self.kernel.blocks

@@ -5,8 +5,7 @@
     resources/exec-zero          warning  an instruction that acts whatever EXEC says, where EXEC is zero for certain
     resources/unreachable        note     code that nothing reaches
 
-Which values differ from lane to lane is one set of vector registers for the whole kernel: those that the work-item
-ids or the lane's number can get into, through any instruction. A branch differs between waves if its VCC or EXEC
+Which values differ from lane to lane says `analysis.lane_dependence`. A branch differs between waves if its VCC or EXEC
 comes from a comparison of such a register, in its block, through scalar instructions or not. A barrier is divergent
 if it lies on one side of such a branch, between the branch and the block where all ways meet again (the immediate
 post-dominator), and not on the other side.
@@ -21,6 +20,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from asmevo.analysis.control_flow import ControlFlow, Exit
+from asmevo.analysis.lane_dependence import LaneDependence
 from asmevo.analysis.lds_epochs import has_several_waves
 from asmevo.analysis.memory import MemoryKind, memory_effect
 from asmevo.checks.finding import Finding, Severity
@@ -53,12 +53,12 @@ def _divergent_end(kernel: Kernel) -> Iterator[Finding]:
     suspects = [each for each in _branches_on_vcc(kernel) if _early_end(kernel, flow, each[0])]
     if not suspects:
         return
-    divergent = _divergent_registers(kernel)
+    lanes = LaneDependence(kernel, flow, _divergent_at_entry(kernel))
     for block, branch in suspects:
         compare = _last_vcc_writer(kernel.blocks[block])
         if compare is None or not compare.mnemonic.startswith("v_cmp"):
             continue
-        if compare.reads & divergent:
+        if lanes.differs(block, compare):
             yield Finding(
                 "resources/divergent-end",
                 Severity.WARNING,
@@ -102,24 +102,6 @@ def _last_vcc_writer(block: Block) -> Instruction | None:
     return next(writers, None)
 
 
-def _divergent_registers(kernel: Kernel) -> int:
-    """Vector registers whose value may depend on the lane through the work-item ids or the lane's number.
-
-    One set for the whole kernel: a register is in it if any of its writers reads a register of the set.
-    """
-    divergent = _divergent_at_entry(kernel)
-    writers = {instruction.decoded for instruction in kernel.instructions if instruction.writes & VECTOR_MASK}
-    grows = True
-    while grows:
-        grows = False
-        for decoded in writers:
-            lanes_differ = decoded.reads & divergent or decoded.mnemonic.startswith("v_mbcnt_")
-            if lanes_differ and decoded.writes & VECTOR_MASK & ~divergent:
-                divergent |= decoded.writes & VECTOR_MASK
-                grows = True
-    return divergent
-
-
 def _divergent_at_entry(kernel: Kernel) -> int:
     """What holds work-item ids where the code begins.
 
@@ -131,18 +113,6 @@ def _divergent_at_entry(kernel: Kernel) -> int:
     return (launch | ids.mask) & VECTOR_MASK
 
 
-def _differs(kernel: Kernel, block: Block, source: Instruction, divergent: int) -> bool:
-    """Whether a comparison reads what differs from lane to lane; at the head of the code as it was on entry."""
-    if block.index or any(0 in goals for goals in ControlFlow(kernel).successors):
-        return bool(source.reads & divergent)
-    written = 0
-    for instruction in block.instructions:
-        if instruction is source:
-            break
-        written |= instruction.writes
-    return bool(source.reads & (divergent & written | _divergent_at_entry(kernel) & ~written))
-
-
 # --- barriers that some waves do not reach -----------------------------------------------------------------------
 
 
@@ -151,14 +121,15 @@ def _divergent_barriers(kernel: Kernel) -> Iterator[Finding]:
     branches = [b for b in kernel.blocks if b.instructions and b.instructions[-1].mnemonic in (*_ON_VCC, *_ON_EXEC)]
     if not barriers or not branches or not has_several_waves(kernel):
         return
-    flow, divergent = ControlFlow(kernel), _divergent_registers(kernel)
+    flow = ControlFlow(kernel)
+    lanes = LaneDependence(kernel, flow, _divergent_at_entry(kernel))
     after = _post_dominators(flow, len(kernel.blocks))
     told: set[int] = set()
     for block in branches:
         branch = block.instructions[-1]
         source = _comparison(block, EXEC_MASK if branch.mnemonic in _ON_EXEC else VCC_MASK)
         sides = flow.successors[block.index]
-        if source is None or len(sides) != 2 or not _differs(kernel, block, source, divergent):
+        if source is None or len(sides) != 2 or not lanes.differs(block.index, source):
             continue
         regions = [_region(flow, side, after[block.index] - {block.index}) for side in sides]
         for here, there in (regions, regions[::-1]):
