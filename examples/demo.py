@@ -5,6 +5,7 @@ Runs the commands that a person would type, one after the other, and leaves what
 
 from __future__ import annotations
 
+import argparse
 import shlex
 import subprocess
 import sys
@@ -41,6 +42,7 @@ def improve(source: str, name: str) -> None:
 
 def main() -> None:
     """Both kernels."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     (ROOT / OUT).mkdir(exist_ok=True)
     improve("examples/kernels/gemm_bias_silu.gfx942.s", "gemm_bias_silu.gfx942")
     improve("examples/kernels/gemm_bias_silu.gfx1100.hsaco", "gemm_bias_silu.gfx1100")

@@ -8,6 +8,7 @@ manifests carry every result, so that `asmevo run FILE --launch MANIFEST` compar
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,7 @@ def text(launch: dict[str, Any]) -> str:
 
 def main() -> None:
     """Writes every manifest."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     MANIFESTS.mkdir(exist_ok=True)
     for name, launch in LAUNCHES.items():
         (MANIFESTS / f"{name}.json").write_text(text(complete(launch())))

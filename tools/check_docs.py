@@ -7,6 +7,7 @@ the documents are up to date.
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import sys
@@ -98,8 +99,11 @@ def documents() -> dict[Path, str]:
 
 def main() -> None:
     """Writes or checks."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="only say whether the documents are up to date")
+    arguments = parser.parse_args()
     old = [path for path, text in documents().items() if not path.is_file() or path.read_text("utf-8") != text]
-    if "--check" in sys.argv[1:]:
+    if arguments.check:
         names = ", ".join(path.name for path in old)
         sys.exit(f"out of date: {names}; run tools/check_docs.py" if old else 0)
     for path, text in documents().items():

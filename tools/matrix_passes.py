@@ -9,10 +9,10 @@ unit that the instruction occupies, which is what LLVM's hazard recogniser count
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import re
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -100,5 +100,14 @@ def table(library: Path, target: str) -> list[str]:
     return [f"  {name}: {row}" for name, row in sorted(found.items())]
 
 
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("library", type=Path, help="LLVM's shared library")
+    parser.add_argument("target")
+    arguments = parser.parse_args()
+    print("\n".join(table(arguments.library, arguments.target)))
+
+
 if __name__ == "__main__":
-    print("\n".join(table(Path(sys.argv[1]), sys.argv[2])))
+    main()

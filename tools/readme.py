@@ -6,6 +6,7 @@ table of targets is up to date (the session depends on the machine's speed, so i
 
 from __future__ import annotations
 
+import argparse
 import re
 import subprocess
 import sys
@@ -63,9 +64,12 @@ def replaced(text: str, name: str, content: str) -> str:
 
 def main() -> None:
     """Writes or checks."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="only say whether the table of targets is up to date")
+    arguments = parser.parse_args()
     text = README.read_text(encoding="utf-8")
     with_targets = replaced(text, "targets", targets())
-    if "--check" in sys.argv[1:]:
+    if arguments.check:
         sys.exit(0 if with_targets == text else "README.md: the table of targets is out of date; run tools/readme.py")
     README.write_text(replaced(with_targets, "session", session()), encoding="utf-8")
 

@@ -8,6 +8,7 @@ taken through machine IR. Nothing is emulated here; the tests do that. Needs llc
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -61,6 +62,7 @@ def row_of(gpu: str, found: Sequence[Pair]) -> str:
 
 def main() -> None:
     """Measures and writes."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     head = (
         "| target | kernels | same code | lines that differ | same registers | same occupancy | cycles, mean ratio | "
         "from, to | kernels with instructions made anew |\n|---|---|---|---|---|---|---|---|---|"

@@ -5,6 +5,7 @@ python tools/waitcnt_encodings.py > tests/data/waitcnt_encodings.json
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import re
@@ -59,6 +60,7 @@ def rows(target: str) -> Iterator[dict[str, object]]:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     targets = sorted({*OLD, *DEPCTR, *SINGLE})
     lines = [json.dumps(row) for target in targets for row in rows(target)]
     head = '{"source": "llvm-mc 22.1.8 -show-encoding, made by tools/waitcnt_encodings.py", "rows": [\n'

@@ -7,6 +7,7 @@ the code without it. Run with LLVM 22's `llc` on PATH (`llc-22`, or $LLC).
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import os
@@ -82,6 +83,7 @@ def _up_to_the_end(machine: bytes) -> bytes:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     rows = []
     for probe in PROBES:
         for target in probe.targets:

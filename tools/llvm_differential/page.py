@@ -6,6 +6,7 @@ LLVM 22's `llc` and lists every disagreement with its reason from reasons.yaml. 
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -85,4 +86,6 @@ def _words(example: Disagreement, count: int) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else _SAMPLES))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("samples", nargs="?", type=int, default=_SAMPLES, help="of each kind and target")
+    sys.exit(main(parser.parse_args().samples))
