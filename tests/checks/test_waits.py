@@ -279,6 +279,56 @@ def test_order_is_compared_with_the_parent() -> None:
     assert check_order(candidate, parent) == (), "a stronger wait is no loss"
 
 
+@pytest.mark.parametrize(
+    ("gpu", "first", "wait", "second"),
+    [
+        (
+            "gfx90a",
+            "global_store_dword v[0:1], v2, off glc",
+            "s_waitcnt vmcnt(0)",
+            "global_load_dword v3, v[4:5], off glc",
+        ),
+        (
+            "gfx942",
+            "global_store_dword v[0:1], v2, off sc0 sc1",
+            "s_waitcnt vmcnt(0)",
+            "global_load_dword v3, v[4:5], off sc0 sc1",
+        ),
+        (
+            "gfx1030",
+            "global_atomic_add v[0:1], v2, off",
+            "s_waitcnt_vscnt null, 0x0",
+            "global_load_dword v3, v[4:5], off glc dlc",
+        ),
+        (
+            "gfx1201",
+            "global_store_b32 v[0:1], v2, off scope:SCOPE_SYS",
+            "s_wait_storecnt 0x0",
+            "global_load_b32 v3, v[4:5], off scope:SCOPE_SYS",
+        ),
+    ],
+)
+def test_a_wait_keeps_volatile_and_sequentially_consistent_accesses_in_order(
+    gpu: str, first: str, wait: str, second: str
+) -> None:
+    """LLVM's memory model: a load of this kind waits for the accesses before; without, Dekker's algorithm breaks."""
+    kernel = written(f"{first}\n{wait}\n{second}\ns_endpgm", gpu)
+    parent, candidate = WaitAnalysis(kernel), WaitAnalysis(_without(kernel, 1))
+    (finding,) = check_order(parent, candidate)
+    assert (finding.rule, finding.instructions) == ("waits.order", (2, 0))
+    assert "waits.redundant" not in {each.rule for each in check_waits(kernel)}
+    for one, two in ((first, _plain(second)), (_plain(first), second)):
+        if "atomic" in one:
+            continue
+        kernel = written(f"{one}\n{wait}\n{two}\ns_endpgm", gpu)
+        assert check_order(WaitAnalysis(kernel), WaitAnalysis(_without(kernel, 1))) == ()
+
+
+def _plain(access: str) -> str:
+    """The same access without what makes it coherent."""
+    return access[: access.index(" off") + len(" off")]
+
+
 # WAVE_SCHED_MODE is hardware register 26; not every LLVM knows its name.
 EXPERT_READS = """
 s_setreg_imm32_b32 hwreg(26, 0, 2), {mode}

@@ -57,6 +57,8 @@ class Mark(IntFlag):
     WRITE_BACK = 32 << UNIT_COUNT
     CALLER = 64 << UNIT_COUNT
     """Whatever the caller of a function left under way."""
+    COHERENT = 128 << UNIT_COUNT
+    """Vector memory accesses that other waves may rely on: volatile ones and atomics."""
 
 
 MARKS = tuple(int(mark) for mark in Mark)
@@ -440,12 +442,18 @@ def _mark(decoded: Decoded) -> int:
     if "scratch" in flags or not flags & {"vmem", "smem"}:
         return 0
     mark = int(Mark.STORE) if "may_store" in flags else int(Mark.LOAD)
+    mark |= int(Mark.COHERENT) if "vmem" in flags and _is_observed(decoded) else 0
     return mark | int(Mark.LDS_WRITE if "may_store" in flags else Mark.LDS_READ) if _may_reach_lds(flags) else mark
 
 
 def _stores_to_memory(decoded: Decoded) -> bool:
     flags = decoded.flags
     return "vmem" in flags and "may_store" in flags and not flags & {"scratch", "lds_dma"}
+
+
+def _loads_from_memory(decoded: Decoded) -> bool:
+    flags = decoded.flags
+    return "vmem" in flags and "may_load" in flags and not flags & {"scratch", "lds_dma"}
 
 
 def _forbids(decoded: Decoded) -> int:
@@ -459,12 +467,18 @@ def is_coherent(decoded: Decoded) -> bool:
     return any(modifier.name in _COHERENT for modifier in decoded.modifiers)
 
 
+def _is_observed(decoded: Decoded) -> bool:
+    """Whether other waves may rely on when an access happens."""
+    return bool(decoded.flags & {"atomic_ret", "atomic_noret"}) or is_coherent(decoded)
+
+
 def _orders(decoded: Decoded) -> int:
     if is_release_barrier(decoded) or is_cache_operation(decoded):
         return _ACCESSES
     if _stores_to_memory(decoded):
-        atomic = bool(decoded.flags & {"atomic_ret", "atomic_noret"})
-        return _ACCESSES if atomic or is_coherent(decoded) else int(Mark.STORE | Mark.LDS_WRITE)
+        return _ACCESSES if _is_observed(decoded) else int(Mark.STORE | Mark.LDS_WRITE)
+    if _loads_from_memory(decoded) and is_coherent(decoded):
+        return int(Mark.COHERENT)  # volatile and sequentially consistent accesses stay in order (LLVM's memory model)
     if decoded.mnemonic.startswith("s_sendmsg"):
         return int(Mark.STORE)
     return int(Mark.LDS_DMA) if reads_lds(decoded) else 0
