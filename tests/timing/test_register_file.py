@@ -80,6 +80,31 @@ def test_a_loop_of_sums_waits_for_ports_and_for_a_bank_that_is_written() -> None
     assert found[len(earlier) + 1 :] == [gap for *_, gap in loop][1:]
 
 
+SECOND_SOURCES = """
+v11 v39 v29 2|v10 v39 v28 1|v15 v43 v29 1|v14 v43 v28 v5 v36 v23 2|v4 v36 v22 1|v9 v40 v23 1|v8 v40 v22 2|v13 v44 v23 1
+v12 v44 v22 1|v1 v48 v23 2|v0 v48 v22 1|v7 v36 v25 1|v6 v36 v24 1|v11 v40 v25 2|v10 v40 v24 1|v15 v44 v25 1
+v14 v44 v24 1|v3 v48 v25 1
+"""
+"""As `PRODUCT`, later in the loop; the fourth is a dual instruction. In all 64 iterations but four."""
+
+
+def test_a_second_source_on_its_way_is_read_again() -> None:
+    """v22 is new to the fifth and not there when the seventh (v8) starts to gather; it is for the ninth."""
+    facts = register_file_facts(load_target("gfx1201"))
+    assert facts is not None
+    file, last, found, gaps = RegisterFile(facts, 1), 0, [], []
+    for issue, text in enumerate(SECOND_SOURCES.strip().replace("\n", "|").split("|")):
+        *numbers, gap = (int(word.lstrip("v")) for word in text.split())
+        halves = [numbers[at : at + 3] for at in range(0, len(numbers), 3)]
+        reads = [each for to, first, second in halves for each in ((FIRST, first), (SECOND, second), (ACCUMULATOR, to))]
+        start = max(file.gather(0, facts.operands(reads), issue) + facts.gather_to_execute, last + 1)
+        file.write(0, facts.results(numbers[::3]), start)
+        found.append(start - last)
+        gaps.append(gap)
+        last = start
+    assert found[1:] == gaps[1:]
+
+
 def test_a_result_that_is_not_yet_written_needs_no_port() -> None:
     """As in the loop `v_fmac v3, v47, v29` six cycles behind the v_fmac before it that writes v3: one port is free."""
     facts = register_file_facts(load_target("gfx1201"))

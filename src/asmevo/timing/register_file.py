@@ -16,7 +16,7 @@ then gets it forwarded, without a port.
 
 The shape and the numbers (facts of the target) were found by a search over such mechanisms that simulated each cycle,
 by the execute times of the loops of r_2_8_16_4_4_16_4 on gfx1100, gfx1200 and gfx1201 and of discover_ops, where all
-registers are in one bank. It is not yet the whole mechanism: in the loop three of 60 instructions execute a cycle later
+registers are in one bank. It is not yet the whole mechanism: of 60 instructions in the loop one executes a cycle later
 on silicon. Time is in cycles.
 """
 
@@ -44,6 +44,7 @@ _COUNT = 3
 _STAMP = 24
 """A cell's lowest bit of its cycle, above the bits of ports, banks that are written, and counts."""
 _REGISTER_BITS = 11
+_NEVER = 1 << 60
 
 Operands = tuple[tuple[int, int, int, int, int, int, int, int, int], ...]
 """Of each VGPR read its source position, bank and unit, the cycle of its turn, and that with what it may be late; then,
@@ -56,7 +57,8 @@ class RegisterFileFacts(Struct, frozen=True):
     """Banks, their ports, what is kept behind them, and cycles from gathering to execution and on to the bank.
 
     `read_ports`: each reads one register a cycle. `handed_out`: operands of a bank that can be taken in a cycle, four
-    at most. `second_kept`: registers kept of the second sources. `turn`: cycles from reading the second source to the
+    at most. `second_kept`: registers kept of the second sources, `second_remembered`: cycles after its reading in which
+    one is read again without being on its way. `turn`: cycles from reading the second source to the
     others. `underway`: instructions between the start of gathering and execution. `execute_to_written`: from execution
     until the result is in its bank.
     """
@@ -65,6 +67,7 @@ class RegisterFileFacts(Struct, frozen=True):
     read_ports: int
     handed_out: int
     second_kept: int
+    second_remembered: int
     turn: int
     underway: int
     gather_to_execute: int
@@ -111,11 +114,23 @@ class RegisterFile:
     What is taken is noted in a ring of cells, by cycle. A cell of an older cycle is less than that of any newer one.
     """
 
-    __slots__ = ("_cells", "_executed", "_first", "_second", "_to_written", "_untaken", "_written")
+    __slots__ = (
+        "_arrived",
+        "_cells",
+        "_executed",
+        "_first",
+        "_remembered",
+        "_second",
+        "_to_written",
+        "_untaken",
+        "_written",
+    )
 
     def __init__(self, facts: RegisterFileFacts, waves: int) -> None:
         self._to_written, self._untaken = facts.execute_to_written, facts.untaken
+        self._remembered = facts.second_remembered
         self._cells = [LONG_AGO << _STAMP] * _CYCLES
+        self._arrived = [LONG_AGO] * (waves << _REGISTER_BITS)
         self._written = [LONG_AGO] * (waves << _REGISTER_BITS)
         self._first = [[-1] * facts.banks for _ in range(waves)]
         self._second = [[-1] * facts.second_kept for _ in range(waves)]
@@ -124,7 +139,7 @@ class RegisterFile:
     def gather(self, wave: int, operands: Operands, start: int) -> int:
         """An instruction that may gather from cycle `start` on takes ports; returns when it has its operands."""
         base, first, second = wave << _REGISTER_BITS, self._first[wave], self._second[wave]
-        written, cells, free = self._written, self._cells, self._executed[0] + 1
+        written, arrived, cells, free = self._written, self._arrived, self._cells, self._executed[0] + 1
         if free > start:
             start = free
         done = start
@@ -137,14 +152,17 @@ class RegisterFile:
                 else:
                     first[bank] = unit
             elif position == SECOND:
-                if unit in second:
-                    read, blocked = one, most
+                if unit not in second:
+                    second.pop()
+                    second.insert(0, unit)
+                    if arrived[base + unit] < start - self._remembered:
+                        arrived[base + unit] = _NEVER
+                else:
+                    if arrived[base + unit] < start:
+                        read, blocked = one, most
                     if second[0] != unit:
                         second.remove(unit)
                         second.insert(0, unit)
-                else:
-                    second.pop()
-                    second.insert(0, unit)
             cycle = start + turn
             cell = cells[cycle & _MASK]
             stamp = cycle << _STAMP
@@ -153,6 +171,8 @@ class RegisterFile:
                 stamp = cycle << _STAMP
                 cell = cells[cycle & _MASK]
             cells[cycle & _MASK] = (cell if cell > stamp else stamp + self._untaken) + read
+            if position == SECOND and cycle < arrived[base + unit]:
+                arrived[base + unit] = cycle
             if cycle - due > done:
                 done = cycle - due
         return done
