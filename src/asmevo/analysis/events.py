@@ -478,7 +478,9 @@ def _orders(decoded: Decoded) -> int:
     if _stores_to_memory(decoded):
         return _ACCESSES if _is_observed(decoded) else int(Mark.STORE | Mark.LDS_WRITE)
     if _loads_from_memory(decoded) and is_coherent(decoded):
-        return int(Mark.COHERENT)  # volatile and sequentially consistent accesses stay in order (LLVM's memory model)
+        # Volatile and sequentially consistent accesses stay in order (LLVM's memory model). Their stores may look like
+        # any other: volatile ones of gfx10, atomic ones of gfx9 to gfx11.
+        return int(Mark.COHERENT | Mark.STORE)
     if decoded.mnemonic.startswith("s_sendmsg"):
         return int(Mark.STORE)
     return int(Mark.LDS_DMA) if reads_lds(decoded) else 0
