@@ -340,29 +340,40 @@ def _spoken(budget: str) -> str:
 
 
 def _means(rows: Sequence[Row]) -> list[str]:
-    lines = ["## Geometric means", "", "| target | rows | improved | gain | cold | at once | matmul and attention | "]
-    lines[-1] += "VOPD pairs | occupancy steps | measured | of the gain |"
-    lines.append("|---|---|---|---|---|---|---|---|---|---|---|")
+    lines = ["## Geometric means", "", f"| target | {' | '.join(MEANS)} |", f"|---|{'---|' * len(MEANS)}"]
     for target in (*sorted({row.target for row in rows}, key=lambda name: (len(name), name)), "all"):
         own = [row for row in rows if target in (row.target, "all")]
-        matrix = [row for row in own if row.is_matrix_work]
-        before, after = (sum(row.dual_pairs[side] for row in own) for side in (0, 1))
-        gained = [row for row in own if row.gain > 0]
-        steps = sum(row.step is not None for row in own)
-        count = max(len(gained), 1)
-        cells = (
-            target,
-            str(len(own)),
-            str(len(gained)),
-            *(_percent(mean_gain(own, memory)) for memory in ("", "cold", "lds-only")),
-            f"{_percent(mean_gain(matrix))} ({len(matrix)})" if matrix else "-",
-            f"{before} -> {after}" if before or after else "-",
-            str(steps),
-            _percent(sum(row.measured for row in gained) / count),
-            _percent(sum(row.measured_gain for row in gained) / count),
-        )
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(f"| {target} | {' | '.join(_mean_cells(own))} |")
     return [*lines, ""]
+
+
+MEANS = (
+    *("rows", "improved", "gain", "cold", "at once", "matmul and attention", "waits", "VOPD pairs", "VGPRs"),
+    *("occupancy steps", "measured", "of the gain"),
+)
+
+
+def _mean_cells(rows: Sequence[Row]) -> tuple[str, ...]:
+    """What `MEANS` names: geometric means of gains, sums before -> after, means over what was improved."""
+    matrix = [row for row in rows if row.is_matrix_work]
+    gained = [row for row in rows if row.gain > 0]
+    waits, pairs_, vgprs = (
+        tuple(sum(getattr(row, what)[side] for row in rows) for side in (0, 1))
+        for what in ("waits", "dual_pairs", "vgprs")
+    )
+    count = max(len(gained), 1)
+    return (
+        str(len(rows)),
+        str(len(gained)),
+        *(_percent(mean_gain(rows, memory)) for memory in ("", "cold", "lds-only")),
+        f"{_percent(mean_gain(matrix))} ({len(matrix)})" if matrix else "-",
+        _change(waits),
+        _change(pairs_) if any(pairs_) else "-",
+        _change(vgprs),
+        str(sum(row.step is not None for row in rows)),
+        _percent(sum(row.measured for row in gained) / count),
+        _percent(sum(row.measured_gain for row in gained) / count),
+    )
 
 
 def mean_gain(rows: Iterable[Row], memory: str = "") -> float:
@@ -375,18 +386,31 @@ def _alone(rows: Sequence[Row]) -> list[str]:
     names = [name for name in BUILT_IN if any(row.proposers == name for row in rows)]
     if not names:
         return []
-    lines = ["## Each proposer alone", "", "On the rows that were made for it, the portfolio's beside them.", ""]
-    lines += ["| proposer | rows | improved | gain | portfolio | VOPD pairs |", "|---|---|---|---|---|---|"]
+    budgets = " or ".join(sorted({_spoken(row.budget) for row in rows if row.proposers in names}))
+    lines = ["## Each proposer alone", "", f"With a budget of {budgets}; the portfolio is that of the table below."]
+    lines += ["", f"| proposer | {' | '.join(MEANS)} | portfolio |", f"|---|{'---|' * len(MEANS)}---|"]
     for name in names:
         own = [row for row in rows if row.proposers == name]
         places = {(row.launch, row.target) for row in own}
         same = [row for row in rows if row.proposers == ALL and (row.launch, row.target) in places]
-        before, after = (sum(row.dual_pairs[side] for row in own) for side in (0, 1))
-        improved = sum(row.gain > 0 for row in own)
         portfolio = f"{_percent(mean_gain(same))} ({len(same)})" if same else "-"
-        gains = f"{_percent(mean_gain(own))} | {portfolio}"
-        lines.append(f"| {name} | {len(own)} | {improved} | {gains} | {before} -> {after} |")
-    return [*lines, ""]
+        lines.append(f"| {name} | {' | '.join(_mean_cells(own))} | {portfolio} |")
+    return [*lines, "", *_gains_alone(rows, names)]
+
+
+def _gains_alone(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
+    """Predicted gains, a line a launch, a column a proposer."""
+    gains = {row.key: row.gain for row in rows}
+    launches = sorted({(row.target, row.launch) for row in rows if row.proposers in names})
+    yield "## Predicted gain of each proposer alone, by launch"
+    yield ""
+    yield f"| target | launch | {' | '.join(names)} |"
+    yield f"|---|---|{'---|' * len(names)}"
+    for target, launch_ in launches:
+        cells = (gains.get((launch_, target, name)) for name in names)
+        words = ("" if gain is None else _percent(gain) if gain else "-" for gain in cells)
+        yield f"| {target} | {launch_} | {' | '.join(words)} |"
+    yield ""
 
 
 def _table(rows: Sequence[Row]) -> Iterator[str]:
