@@ -17,7 +17,6 @@ from msgspec import Struct
 from asmevo.analysis.control_flow import ControlFlow
 from asmevo.analysis.events import union
 from asmevo.analysis.forward import entry_states
-from asmevo.analysis.item_flow import ItemFlow
 from asmevo.program.dual_halves import halves_of
 from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.kernel import Kernel
@@ -48,6 +47,8 @@ class LaneDependence(Struct, frozen=True, dict=True):
 
     @cached_property
     def _whole(self) -> frozenset[int]:
+        from asmevo.analysis.item_flow import ItemFlow  # few kernels ask, and numpy behind it is a third of a start
+
         return ItemFlow(self.kernel, self.flow).with_all_lanes
 
     def _through(self, block: int, divergent: int) -> int:

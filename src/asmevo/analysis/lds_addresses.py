@@ -10,7 +10,6 @@ An argument of a function counts as the same for all where work-items add a plac
 
 from __future__ import annotations
 
-from enum import Enum
 from functools import cached_property
 
 import numpy as np
@@ -19,22 +18,13 @@ from numpy.typing import NDArray
 
 from asmevo.analysis.control_flow import ControlFlow
 from asmevo.analysis.item_flow import Bound, ItemFlow, ItemMask
+from asmevo.analysis.lds_access import Meeting, address_of
 from asmevo.analysis.work_item_values import Atom, AtomKind, ItemValue, total
-from asmevo.program.instruction import Decoded
 from asmevo.program.kernel import Kernel
-from asmevo.program.registers import VGPR_MASK
 from asmevo.semantics.lds_memory import accessed_bytes
 
 _Pieces = tuple[tuple[int, int], ...]
 _Bytes = tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]
-
-
-class Meeting(Enum):
-    """What is known of two accesses of different waves."""
-
-    APART = "apart"
-    MEET = "meet"
-    UNKNOWN = "unknown"
 
 
 class _Access(Struct, frozen=True, eq=False):
@@ -132,14 +122,6 @@ class LdsAddresses(Struct, frozen=True, dict=True):
         """For each work-item the least number of the atom with which it can be on."""
         bounds = [_least_number(bound) for bound in access.mask.bounds if bound.atom == atom]
         return np.asarray(np.maximum.reduce([np.zeros(self._items.size, dtype=np.int64), *bounds]))
-
-
-def address_of(decoded: Decoded) -> int:
-    """The VGPR that holds the address of an LDS instruction, as a mask; 0 if there is none."""
-    if "ds" not in decoded.flags:
-        return 0
-    address = next((each.registers for each in decoded.sources if each.registers is not None), None)
-    return address.mask & VGPR_MASK if address is not None else 0
 
 
 def _least_number(bound: Bound) -> NDArray[np.int64]:

@@ -29,6 +29,8 @@ not known waves may still keep to parts of their own. A workgroup of one wave ha
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -36,11 +38,14 @@ from msgspec.structs import replace
 from asmevo.analysis.control_flow import ControlFlow
 from asmevo.analysis.events import union, uses_lds
 from asmevo.analysis.forward import entry_states
-from asmevo.analysis.lds_addresses import LdsAddresses, Meeting, address_of
+from asmevo.analysis.lds_access import Meeting, address_of
 from asmevo.analysis.occupancy import declared_workgroup_size
 from asmevo.program.instruction import Decoded, Instruction
 from asmevo.program.kernel import Kernel
 from asmevo.program.registers import units_of
+
+if TYPE_CHECKING:
+    from asmevo.analysis.lds_addresses import LdsAddresses
 
 Slot = tuple[int, int, str]
 """The instruction that defines the address (an id, -1 for the launch), its register, offset modifiers as printed."""
@@ -119,8 +124,14 @@ class _Epochs:
         self.kernel = kernel
         self.flow = ControlFlow(kernel)
         self.slots = _slots(kernel, self.flow)
-        self.addresses = LdsAddresses(kernel, self.flow)
         self.accesses = [[each for each in block.instructions if _matters(each.decoded)] for block in kernel.blocks]
+
+    @cached_property
+    def addresses(self) -> LdsAddresses:
+        """Asked for by few kernels, and numpy behind it is a third of a start."""
+        from asmevo.analysis.lds_addresses import LdsAddresses
+
+        return LdsAddresses(self.kernel, self.flow)
 
     def races(self, *, compared: bool) -> Iterator[Race]:
         """All races; `compared`: without accesses whose addresses are known and apart."""
