@@ -129,15 +129,19 @@ def _divergent_barriers(kernel: Kernel) -> Iterator[Finding]:
         branch = block.instructions[-1]
         source = _comparison(block, EXEC_MASK if branch.mnemonic in _ON_EXEC else VCC_MASK)
         sides = flow.successors[block.index]
-        if source is None or len(sides) != 2 or not lanes.differs(block.index, source):
+        if source is None or len(sides) != 2:
             continue
         regions = [_region(flow, side, after[block.index] - {block.index}) for side in sides]
-        for here, there in (regions, regions[::-1]):
-            lonely = sorted(index for index in here & barriers.keys() if not there & barriers.keys())
+        lonely = [
+            index
+            for here, there in (regions, regions[::-1])
+            for index in sorted(here & barriers.keys())
+            if not there & barriers.keys() and index not in told
+        ]
+        if lonely and lanes.differs(block.index, source):  # asked last, since it costs most
+            told.update(lonely)
             for index in lonely:
-                if index not in told:
-                    told.add(index)
-                    yield _lonely_barrier(kernel, barriers[index], branch, source, (block.index, index))
+                yield _lonely_barrier(kernel, barriers[index], branch, source, (block.index, index))
 
 
 @lru_cache(maxsize=_BLOCKS_REMEMBERED)
