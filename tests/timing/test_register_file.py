@@ -1,33 +1,58 @@
 """The reading of vector operands against execute times that silicon showed, by hand from single runs of the traces."""
 
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
 import pytest
 from timing_kernels import Build
 
 from asmevo.target import load_target
+from asmevo.timing.clock import LONG_AGO
 from asmevo.timing.operands import ACCUMULATOR, FIRST, SECOND, THIRD
 from asmevo.timing.register_file import RegisterFile, register_file_facts
 from asmevo.timing.scenarios import machine_for
 from asmevo.timing.schedule import schedule
 from asmevo.timing.simulator import Simulator
 
+GFX1201 = load_target("gfx1201")
+FACTS = register_file_facts(GFX1201)
+Step = tuple[int, Sequence[tuple[int, int]], Sequence[int]]
+"""Of an instruction the cycle from which on it may gather, (position, VGPR) of what it reads, VGPRs that it writes."""
+
+
+def executed(steps: Iterable[Step]) -> list[int]:
+    """Execute cycles of the instructions of a wave alone on gfx1201."""
+    assert FACTS is not None
+    file, found = RegisterFile(FACTS, 1), [LONG_AGO]
+    for start, reads, written in steps:
+        gathered = file.gather(0, FACTS.operands(reads), start)
+        found.append(max(gathered + FACTS.gather_to_execute, found[-1] + 1))
+        file.write(0, FACTS.results(written), found[-1])
+    return found[1:]
+
 
 def executes(sources: list[list[tuple[int, int]]], written: int = 0) -> list[int]:
-    """Execute cycles of instructions on gfx1201 that issue in cycles 0, 1, ...; the first one has been there 400 cycles
-    before.
+    """Of instructions that issue in cycles 0, 1, ... and write one VGPR; the first has been there 400 cycles before."""
+    assert FACTS is not None
+    ahead = int(GFX1201.timing["valu_issue_to_execute"].value) - FACTS.gather_to_execute
+    return executed((issue + ahead, reads, [written]) for issue, reads in [(-400, sources[0]), *enumerate(sources)])[1:]
 
-    `sources`: (position, VGPR) of each. `written`: the VGPR that all of them write.
-    """
-    target = load_target("gfx1201")
-    facts = register_file_facts(target)
-    assert facts is not None
-    to_execute = int(target.timing["valu_issue_to_execute"].value)
-    file, found, last = RegisterFile(facts, 1), [], -400
-    for issue, reads in [(-400, sources[0]), *enumerate(sources)]:
-        gathered = file.gather(0, facts.operands(reads), issue + to_execute - facts.gather_to_execute)
-        last = max(issue + to_execute, last + 1, gathered + facts.gather_to_execute)
-        file.write(0, facts.results([written]), last)
-        found.append(last)
-    return found[1:]
+
+def gaps(executions: Sequence[int]) -> list[int]:
+    """Cycles from one execution to the next."""
+    return [second - first for first, second in pairwise(executions)]
+
+
+def products(text: str) -> Iterator[tuple[list[tuple[int, int]], list[int], int]]:
+    """What each v_fmac reads and writes, and the cycles since the one before, from a table as `PRODUCT`."""
+    for each in text.strip().replace("\n", "|").split("|"):
+        *numbers, gap = (int(word.lstrip("v")) for word in each.split())
+        halves = [numbers[at : at + 3] for at in range(0, len(numbers), 3)]
+        yield (
+            [read for to, first, second in halves for read in ((FIRST, first), (SECOND, second), (ACCUMULATOR, to))],
+            numbers[::3],
+            gap,
+        )
 
 
 TWO = [(FIRST, 16), (SECOND, 32)]
@@ -62,22 +87,11 @@ last wait for memory on, and the cycles from one execution to the next, the same
 
 def test_a_loop_of_sums_waits_for_ports_and_for_a_bank_that_is_written() -> None:
     """v15 executes late since v42 would be read when v6 is written, of the same bank; v14 is read in that cycle."""
-    target = load_target("gfx1201")
-    facts = register_file_facts(target)
-    assert facts is not None
-    file, last = RegisterFile(facts, 1), 0
-    earlier = [(34, 31, 5), (34, 30, 4), (38, 31, 9), (38, 30, 8), (42, 31, 13), (42, 30, 12)]
-    loop = [tuple(int(word.lstrip("v")) for word in each.split()) for each in PRODUCT.strip().split("|")]
-    steps = [(*each, -1) for each in earlier] + [(first, second, to, gap) for to, first, second, gap in loop]
-    found = []
-    for place, (first, second, accumulator, _) in enumerate(steps):
-        issue = 15 * (place // 2) if place < len(earlier) else 15 * len(earlier) // 2 + place - len(earlier)
-        reads = [(FIRST, first), (SECOND, second), (ACCUMULATOR, accumulator)]
-        start = max(file.gather(0, facts.operands(reads), issue) + facts.gather_to_execute, last + 1)
-        file.write(0, facts.results([accumulator]), start)
-        found.append(start - last)
-        last = start
-    assert found[len(earlier) + 1 :] == [gap for *_, gap in loop][1:]
+    earlier = products("v5 v34 v31 0|v4 v34 v30 0|v9 v38 v31 0|v8 v38 v30 0|v13 v42 v31 0|v12 v42 v30 0")
+    before: list[Step] = [(15 * (place // 2), reads, to) for place, (reads, to, _) in enumerate(earlier)]
+    loop = list(products(PRODUCT))
+    found = executed([*before, *((45 + place, reads, to) for place, (reads, to, _) in enumerate(loop))])
+    assert gaps(found)[len(before) :] == [gap for *_, gap in loop][1:]
 
 
 SECOND_SOURCES = """
@@ -90,24 +104,14 @@ v14 v44 v24 1|v3 v48 v25 1
 
 def test_a_second_source_on_its_way_is_read_again() -> None:
     """v22 is new to the fifth and not there when the seventh (v8) starts to gather; it is for the ninth."""
-    facts = register_file_facts(load_target("gfx1201"))
-    assert facts is not None
-    file, last, found, gaps = RegisterFile(facts, 1), 0, [], []
-    for issue, text in enumerate(SECOND_SOURCES.strip().replace("\n", "|").split("|")):
-        *numbers, gap = (int(word.lstrip("v")) for word in text.split())
-        halves = [numbers[at : at + 3] for at in range(0, len(numbers), 3)]
-        reads = [each for to, first, second in halves for each in ((FIRST, first), (SECOND, second), (ACCUMULATOR, to))]
-        start = max(file.gather(0, facts.operands(reads), issue) + facts.gather_to_execute, last + 1)
-        file.write(0, facts.results(numbers[::3]), start)
-        found.append(start - last)
-        gaps.append(gap)
-        last = start
-    assert found[1:] == gaps[1:]
+    loop = list(products(SECOND_SOURCES))
+    found = executed((issue, reads, to) for issue, (reads, to, _) in enumerate(loop))
+    assert gaps(found) == [gap for *_, gap in loop][1:]
 
 
 def test_a_result_that_is_not_yet_written_needs_no_port() -> None:
     """As in the loop `v_fmac v3, v47, v29` six cycles behind the v_fmac before it that writes v3: one port is free."""
-    facts = register_file_facts(load_target("gfx1201"))
+    facts = FACTS
     assert facts is not None
     taken = [(FIRST, 47), (SECOND, 29), (ACCUMULATOR, 3)]
 

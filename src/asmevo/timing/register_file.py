@@ -45,6 +45,7 @@ _STAMP = 24
 """A cell's lowest bit of its cycle, above the bits of ports, banks that are written, and counts."""
 _REGISTER_BITS = 11
 _NEVER = 1 << 60
+"""When a second source arrives that nobody has asked a port for yet."""
 
 Operands = tuple[tuple[int, int, int, int, int, int, int, int, int], ...]
 """Of each VGPR read its source position, bank and unit, the cycle of its turn, and that with what it may be late; then,
@@ -152,17 +153,17 @@ class RegisterFile:
                 else:
                     first[bank] = unit
             elif position == SECOND:
-                if unit not in second:
-                    second.pop()
-                    second.insert(0, unit)
-                    if arrived[base + unit] < start - self._remembered:
-                        arrived[base + unit] = _NEVER
-                else:
+                if unit in second:
                     if arrived[base + unit] < start:
                         read, blocked = one, most
                     if second[0] != unit:
                         second.remove(unit)
                         second.insert(0, unit)
+                else:
+                    second.pop()
+                    second.insert(0, unit)
+                    if arrived[base + unit] < start - self._remembered:
+                        arrived[base + unit] = _NEVER
             cycle = start + turn
             cell = cells[cycle & _MASK]
             stamp = cycle << _STAMP
