@@ -16,6 +16,10 @@ of loops, an atom. A comparison narrows EXEC or makes a mask: of lanes that are 
 an atom it is kept as a bound. What is written while EXEC is narrowed holds for the lanes that are on; when EXEC is
 written by anything that does not narrow it further such registers are forgotten.
 
+Only what is `asked` for is followed, and what that can depend on: EXEC, and backwards over all instructions the sources
+of whoever writes something followed. An instruction changes a register's value by its sources and EXEC alone, so the
+values that are followed are those of the analysis of all registers.
+
 Assumed, since registers do not say it: a kernel that asks for the work-item's x only is launched with workgroups of
 one dimension, and so are functions; waves come into loops together and leave their barriers in the same round.
 """
@@ -142,10 +146,11 @@ class ItemState(Struct):
 
 
 class ItemFlow(Struct, frozen=True, dict=True):
-    """The analysis of one kernel or function."""
+    """The analysis of one kernel or function; `asked` are the units whose values will be asked for, beside EXEC."""
 
     kernel: Kernel
     flow: ControlFlow
+    asked: int
 
     @cached_property
     def size(self) -> int:
@@ -160,7 +165,8 @@ class ItemFlow(Struct, frozen=True, dict=True):
     @cached_property
     def entries(self) -> dict[int, ItemState]:
         """The state at the entry of every block that can be reached."""
-        start = ItemState(self._all(), {**self._scalars(), **self._identities()})
+        launched = {**self._scalars(), **self._identities()}
+        start = ItemState(self._all(), {unit: held for unit, held in launched.items() if self._followed >> unit & 1})
         return entry_states(self.flow, start, self._through, self._joined)
 
     def entered(self, block: int) -> ItemState:
@@ -180,6 +186,26 @@ class ItemFlow(Struct, frozen=True, dict=True):
                     found.add(instruction.id)
                 self.step(block, state, instruction)
         return frozenset(found)
+
+    @cached_property
+    def _followed(self) -> int:
+        """The units whose values matter; see the module."""
+        followed, before = self.asked | EXEC_MASK, 0
+        flows = {each.writes: 0 for each in self.kernel.instructions}
+        for each in self.kernel.instructions:
+            flows[each.writes] |= _reach_results(each.decoded)
+        while followed != before:
+            before = followed
+            followed |= union(reads for writes, reads in flows.items() if writes & followed)
+        return followed
+
+    @cached_property
+    def _steps(self) -> list[list[Instruction]]:
+        """By block, the instructions that change what is followed."""
+        return [[each for each in block.instructions if self._changes(each)] for block in self.kernel.blocks]
+
+    def _changes(self, instruction: Instruction) -> bool:
+        return bool(instruction.writes & self._followed) or "call" in instruction.flags
 
     @cached_property
     def _changed(self) -> dict[int, int]:
@@ -245,8 +271,8 @@ class ItemFlow(Struct, frozen=True, dict=True):
     def _through(self, block: int, entry: ItemState) -> ItemState:
         state = entry.copy()
         self._name_rounds(block, state)
-        for instruction in self.kernel.blocks[block].instructions:
-            self.step(block, state, instruction)
+        for instruction in self._steps[block]:
+            self._pass(block, state, instruction)
         return state
 
     def _name_rounds(self, block: int, state: ItemState) -> None:
@@ -267,18 +293,22 @@ class ItemFlow(Struct, frozen=True, dict=True):
 
     def step(self, block: int, state: ItemState, instruction: Instruction) -> None:
         """Changes the state into the one behind an instruction."""
+        if self._changes(instruction):
+            self._pass(block, state, instruction)
+
+    def _pass(self, block: int, state: ItemState, instruction: Instruction) -> None:
         decoded = instruction.decoded
         if "call" in decoded.flags:
             state.values, state.masks = {}, {}
             return
         values = self._results(block, state, instruction)
         mask, execution = self._mask(state, decoded), self._execution(state, decoded)
-        written = decoded.writes
+        written = decoded.writes & self._followed
         for unit in units_of(written):
             state.values.pop(unit, None)
             state.masks.pop(unit, None)
             state.masks.pop(unit - 1, None)
-        state.values.update(values)
+        state.values.update((unit, held) for unit, held in values.items() if written >> unit & 1)
         if mask is not None:
             state.masks[mask[0]] = mask[1]
         if not state.execution.whole:
@@ -430,6 +460,15 @@ def _holds(first: NDArray[np.uint32], relation: str, second: NDArray[np.uint32],
     if kind == "i32":
         return np.asarray(compare(first.view(np.int32), second.view(np.int32)), dtype=np.bool_)
     return np.asarray(compare(first, second), dtype=np.bool_)
+
+
+def _reach_results(decoded: Decoded) -> int:
+    """The units that a value or mask which an instruction gives can depend on."""
+    names = [decoded.mnemonic]
+    if decoded.mnemonic.startswith("v_dual_"):
+        names = [half.mnemonic for half in halves_of(decoded)]
+    is_scalar = bool(decoded.flags & {"salu", "smem"})
+    return decoded.reads if is_scalar or any(has_result(name) or name.startswith("v_cmp") for name in names) else 0
 
 
 def _is_of_round(held: _Held, header: int) -> bool:

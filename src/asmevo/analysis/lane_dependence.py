@@ -49,7 +49,7 @@ class LaneDependence(Struct, frozen=True, dict=True):
     def _whole(self) -> frozenset[int]:
         from asmevo.analysis.item_flow import ItemFlow  # few kernels ask, and numpy behind it is a third of a start
 
-        return ItemFlow(self.kernel, self.flow).with_all_lanes
+        return ItemFlow(self.kernel, self.flow, 0).with_all_lanes
 
     def _through(self, block: int, divergent: int) -> int:
         for instruction in self.kernel.blocks[block].instructions:

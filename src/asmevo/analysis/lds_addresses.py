@@ -17,6 +17,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from asmevo.analysis.control_flow import ControlFlow
+from asmevo.analysis.events import union
 from asmevo.analysis.item_flow import Bound, ItemFlow, ItemMask
 from asmevo.analysis.lds_access import Meeting, address_of
 from asmevo.analysis.work_item_values import Atom, AtomKind, ItemValue, total
@@ -36,25 +37,27 @@ class _Access(Struct, frozen=True, eq=False):
 
 
 class LdsAddresses(Struct, frozen=True, dict=True):
-    """The LDS accesses of one kernel or function, by the ids of their instructions."""
+    """LDS accesses of one kernel or function, by the ids of their instructions; `asked` are those to be compared."""
 
     kernel: Kernel
     flow: ControlFlow
+    asked: frozenset[int]
 
     @cached_property
     def _items(self) -> ItemFlow:
-        return ItemFlow(self.kernel, self.flow)
+        return ItemFlow(self.kernel, self.flow, union(address_of(self.kernel.by_id[id_].decoded) for id_ in self.asked))
 
     @cached_property
     def _accesses(self) -> dict[int, _Access]:
         found = {}
         for block in self._items.entries:
             instructions = self.kernel.blocks[block].instructions
-            if not any("ds" in each.flags for each in instructions):
+            if not any(each.id in self.asked for each in instructions):
                 continue
             state = self._items.entered(block)
             for instruction in instructions:
-                pieces = accessed_bytes(instruction.decoded) if "ds" in instruction.flags else None
+                is_asked = instruction.id in self.asked and "ds" in instruction.flags
+                pieces = accessed_bytes(instruction.decoded) if is_asked else None
                 address = state.values.get(address_of(instruction.decoded).bit_length() - 1) if pieces else None
                 if pieces and isinstance(address, ItemValue):
                     found[instruction.id] = _Access(address, state.execution, pieces)

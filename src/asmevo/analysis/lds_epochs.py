@@ -29,7 +29,6 @@ not known waves may still keep to parts of their own. A workgroup of one wave ha
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -52,6 +51,8 @@ Slot = tuple[int, int, str]
 _AT_LAUNCH, _SEVERAL = -1, -2
 _Definitions = dict[int, int]
 _Reads = Mapping[int, tuple[frozenset[Slot] | None, int]]
+_Rounds = Mapping[int, frozenset[int]]
+"""Headers of the loops whose counters the addresses of accesses (ids) depend on."""
 
 
 class Race(Struct, frozen=True):
@@ -110,8 +111,7 @@ def lds_races(kernel: Kernel) -> tuple[Race, ...]:
     """All races in the order of the code."""
     if not any(writes_lds(each.decoded) for each in kernel.instructions) or not has_several_waves(kernel):
         return ()
-    epochs = _Epochs(kernel)
-    return tuple(epochs.races(compared=True)) if any(epochs.races(compared=False)) else ()
+    return tuple(_Epochs(kernel).races())
 
 
 def _matters(decoded: Decoded) -> bool:
@@ -126,47 +126,35 @@ class _Epochs:
         self.slots = _slots(kernel, self.flow)
         self.accesses = [[each for each in block.instructions if _matters(each.decoded)] for block in kernel.blocks]
 
-    @cached_property
-    def addresses(self) -> LdsAddresses:
-        """Asked for by few kernels, and numpy behind it is a third of a start."""
-        from asmevo.analysis.lds_addresses import LdsAddresses
+    def races(self) -> Iterator[Race]:
+        """All races but those of accesses whose addresses are known and apart."""
+        found = list(self._all_dangers({}))
+        if not found:
+            return
+        from asmevo.analysis.lds_addresses import LdsAddresses  # few kernels have any
 
-        return LdsAddresses(self.kernel, self.flow)
+        concerned = {id_ for dangers, _ in found for race in dangers for id_ in (race.earlier, race.later)}
+        addresses = LdsAddresses(self.kernel, self.flow, frozenset(concerned))
+        rounds = {id_: addresses.rounds(id_) for id_ in concerned}
+        for dangers, past in self._all_dangers(rounds) if any(rounds.values()) else found:
+            yield from _left(dangers, past, addresses)[-1:]  # the access that is nearest stands for all
 
-    def races(self, *, compared: bool) -> Iterator[Race]:
-        """All races; `compared`: without accesses whose addresses are known and apart."""
-        for block, entry in self._entries(compared).items():
-            state = self._entered(block, entry, compared)
+    def _all_dangers(self, rounds: _Rounds) -> Iterator[tuple[list[Race], frozenset[int]]]:
+        """What may race by slots alone, for each LDS access that does, and the accesses that are past there."""
+        entries = entry_states(self.flow, _START, lambda block, state: self._through(block, state, rounds), _join)
+        for block, entry in entries.items():
+            state = _entered(block, entry, rounds)
             for instruction in self.accesses[block]:
                 for dangers in self._dangers(block, instruction, state):
-                    races = self._left(dangers, state) if compared else dangers
-                    yield from races[-1:]  # the access that is nearest stands for all
+                    if dangers:
+                        yield dangers, state.past
                 state = self._step(state, instruction)
 
-    def _left(self, dangers: list[Race], state: _State) -> list[Race]:
-        """Those whose accesses are not known to be apart."""
-        left = []
-        for race in dangers:
-            is_past = race.earlier in state.past
-            meeting = Meeting.UNKNOWN if is_past else self.addresses.meeting(race.earlier, race.later)
-            if meeting is not Meeting.APART:
-                left.append(replace(race, meets=meeting is Meeting.MEET))
-        return left
-
-    def _entries(self, compared: bool) -> dict[int, _State]:
-        return entry_states(self.flow, _START, lambda block, state: self._through(block, state, compared), _join)
-
-    def _through(self, block: int, state: _State, compared: bool) -> _State:
-        state = self._entered(block, state, compared)
+    def _through(self, block: int, state: _State, rounds: _Rounds) -> _State:
+        state = _entered(block, state, rounds)
         for instruction in self.accesses[block]:
             state = self._step(state, instruction)
         return state
-
-    def _entered(self, block: int, state: _State, compared: bool) -> _State:
-        if not compared:
-            return state
-        past = {id_ for id_ in (*state.dirty, *state.reads) if block in self.addresses.rounds(id_)}
-        return replace(state, past=state.past | past) if past - state.past else state
 
     def _slot(self, instruction: Instruction) -> Slot | None:
         """Where a write goes or a read comes from; None if it may be elsewhere the next time."""
@@ -214,6 +202,22 @@ class _Epochs:
         moving = state.moving or None in slots
         left = state.dirty - ids
         return _State(state.clean | new, state.known | new, left, {}, moving, frozenset(), state.past & left)
+
+
+def _left(dangers: list[Race], past: frozenset[int], addresses: LdsAddresses) -> list[Race]:
+    """Those whose accesses are not known to be apart."""
+    left = []
+    for race in dangers:
+        meeting = Meeting.UNKNOWN if race.earlier in past else addresses.meeting(race.earlier, race.later)
+        if meeting is not Meeting.APART:
+            left.append(replace(race, meets=meeting is Meeting.MEET))
+    return left
+
+
+def _entered(block: int, state: _State, rounds: _Rounds) -> _State:
+    """The state behind the entry of a block, where another round of a loop may begin."""
+    past = {id_ for id_, headers in rounds.items() if block in headers and (id_ in state.dirty or id_ in state.reads)}
+    return replace(state, past=state.past | past) if past - state.past else state
 
 
 def _slots(kernel: Kernel, flow: ControlFlow) -> dict[int, Slot]:
