@@ -26,12 +26,11 @@ one dimension, and so are functions; waves come into loops together and leave th
 
 from __future__ import annotations
 
+import operator
 from functools import cached_property
 from typing import Literal
 
-import numpy as np
 from msgspec import Struct, field
-from numpy.typing import NDArray
 
 from asmevo.analysis.control_flow import ControlFlow, Exit
 from asmevo.analysis.events import union
@@ -42,8 +41,10 @@ from asmevo.analysis.work_item_values import (
     Atom,
     AtomKind,
     ItemValue,
+    Lanes,
     constant,
     has_result,
+    lane_by_lane,
     per_item,
     result_of,
     total,
@@ -61,14 +62,16 @@ _ARGUMENTS = 31
 """VGPRs that pass arguments; the next one holds the packed work-item ids (LLVM AMDGPUUsage, call convention)."""
 _ASK_THE_MACHINE = ("s_get", "s_movrel", "s_sendmsg", "s_ttrace", "s_alloc_vgpr", "s_barrier")
 _LANES_OF_A_REGISTER = 32
+_SIGN = 1 << 31
+"""What signed numbers are offset by to be compared as unsigned ones."""
 _RELATIONS = {
-    "lt": ("gt", np.less),
-    "gt": ("lt", np.greater),
-    "le": ("ge", np.less_equal),
-    "ge": ("le", np.greater_equal),
-    "eq": ("eq", np.equal),
-    "ne": ("ne", np.not_equal),
-    "lg": ("lg", np.not_equal),
+    "lt": ("gt", operator.lt),
+    "gt": ("lt", operator.gt),
+    "le": ("ge", operator.le),
+    "ge": ("le", operator.ge),
+    "eq": ("eq", operator.eq),
+    "ne": ("ne", operator.ne),
+    "lg": ("lg", operator.ne),
 }
 """By name, the relation with its sides exchanged and how it is worked out."""
 
@@ -76,15 +79,18 @@ _RELATIONS = {
 class Bound(Struct, frozen=True, eq=False):
     """Lanes that are on hold in `lanes` less than `atom` + `more` (unsigned)."""
 
-    lanes: NDArray[np.uint32]
+    lanes: Lanes
     atom: Atom
     more: int
 
 
 class ItemMask(Struct, frozen=True, eq=False):
-    """`lanes` can be on, no others, and those only within the bounds; `whole`: as wide as EXEC at the start."""
+    """`lanes` can be on, no others, and those only within the bounds; `whole`: as wide as EXEC at the start.
 
-    lanes: NDArray[np.bool_]
+    `lanes` has bit n for work-item n.
+    """
+
+    lanes: int
     bounds: tuple[Bound, ...] = ()
     whole: bool = False
 
@@ -111,9 +117,9 @@ class ItemMask(Struct, frozen=True, eq=False):
         alike = self.whole == other.whole and len(self.bounds) == len(other.bounds)
         return self is other or (
             alike
-            and np.array_equal(self.lanes, other.lanes)
+            and self.lanes == other.lanes
             and all(
-                a.atom == b.atom and a.more == b.more and np.array_equal(a.lanes, b.lanes)
+                a.atom == b.atom and a.more == b.more and a.lanes == b.lanes
                 for a, b in zip(self.bounds, other.bounds, strict=True)
             )
         )
@@ -156,11 +162,6 @@ class ItemFlow(Struct, frozen=True, dict=True):
     def size(self) -> int:
         """Work-items of a workgroup."""
         return declared_workgroup_size(self.kernel)
-
-    @cached_property
-    def waves(self) -> NDArray[np.int64]:
-        """The wave of each work-item."""
-        return np.arange(self.size) // self.kernel.wave_size
 
     @cached_property
     def entries(self) -> dict[int, ItemState]:
@@ -221,7 +222,7 @@ class ItemFlow(Struct, frozen=True, dict=True):
         return frozenset(block for loop in self.flow.loops for block in loop.blocks)
 
     def _all(self) -> ItemMask:
-        return ItemMask(np.ones(self.size, dtype=np.bool_), whole=True)
+        return ItemMask((1 << self.size) - 1, whole=True)
 
     @property
     def _returns(self) -> bool:
@@ -232,24 +233,23 @@ class ItemFlow(Struct, frozen=True, dict=True):
 
     def _identities(self) -> dict[int, _Held]:
         """Work-item ids where the code begins, and what else vector registers hold there."""
-        items = np.arange(self.size, dtype=np.uint32)
+        items = range(self.size)
         if self._returns:
             units = RegisterSpan(RegisterFile.VGPR, 0, _ARGUMENTS + 1).units
             held: dict[int, _Held] = {unit: unknown(Atom(AtomKind.ARGUMENT, 0, unit)) for unit in units[:-1]}
             others = unknown(Atom(AtomKind.OTHER_AXES, 0, units[-1]), 1 << _AXIS_BITS)
-            return {**held, units[-1]: total(per_item(items), others)}
+            return {**held, units[-1]: total(per_item(tuple(items)), others)}
         descriptor = self.kernel.descriptor
         axes = descriptor.field("system_vgpr_workitem_id") if descriptor is not None else 0
         first = RegisterSpan(RegisterFile.VGPR, 0).base_unit
         shape = (self.kernel.metadata or {}).get(".reqd_workgroup_size")
         if not axes or not shape:
-            return {} if axes else {first: per_item(items)}
+            return {} if axes else {first: per_item(tuple(items))}
         x, y = (int(extent) for extent in shape[:2])
-        ids = (items % x, items // x % y, items // (x * y))
+        ids = [(item % x, item // x % y, item // (x * y)) for item in items]
         if self.kernel.target.abi.packed_workitem_ids.value:
-            packed = ids[0] | ids[1] << _AXIS_BITS | ids[2] << 2 * _AXIS_BITS
-            return {first: per_item(packed.astype(np.uint32))}
-        return {first + axis: per_item(ids[axis].astype(np.uint32)) for axis in range(min(axes, 2) + 1)}
+            return {first: per_item(tuple(a | b << _AXIS_BITS | c << 2 * _AXIS_BITS for a, b, c in ids))}
+        return {first + axis: per_item(tuple(each[axis] for each in ids)) for axis in range(min(axes, 2) + 1)}
 
     # --- join ------------------------------------------------------------------------------------------------------
 
@@ -442,24 +442,25 @@ class ItemFlow(Struct, frozen=True, dict=True):
         if not isinstance(first, ItemValue) or not isinstance(second, ItemValue):
             return None
         if not first.rest and not second.rest:
-            return ItemMask(np.broadcast_to(_holds(first.lanes, relation, second.lanes, kind), (self.size,)))
+            return ItemMask(self._holding(first.lanes, relation, second.lanes, kind))
         if first.rest:
             first, second, relation = second, first, _RELATIONS[relation][0]
         bound = self._bound(first, second) if relation == "lt" and kind == "u32" else None
         return None if bound is None else ItemMask(self._all().lanes, (bound,))
 
+    def _holding(self, first: Lanes, relation: str, second: Lanes, kind: str) -> int:
+        """The lanes in which a relation holds."""
+        compare, sign = _RELATIONS[relation][1], _SIGN if kind == "i32" else 0
+        holds = lane_by_lane(lambda one, two: compare(one ^ sign, two ^ sign), first, second)
+        if isinstance(holds, int):
+            return holds and self._all().lanes
+        return sum(1 << item for item, held in enumerate(holds) if held)
+
     def _bound(self, lanes: ItemValue, limit: ItemValue) -> Bound | None:
-        if lanes.rest or limit.lanes.ndim or list(limit.rest.values()) != [1]:
+        if lanes.rest or not isinstance(limit.lanes, int) or list(limit.rest.values()) != [1]:
             return None
         (atom,) = limit.rest
-        return Bound(np.broadcast_to(lanes.lanes, (self.size,)), atom, int(limit.lanes))
-
-
-def _holds(first: NDArray[np.uint32], relation: str, second: NDArray[np.uint32], kind: str) -> NDArray[np.bool_]:
-    compare = _RELATIONS[relation][1]
-    if kind == "i32":
-        return np.asarray(compare(first.view(np.int32), second.view(np.int32)), dtype=np.bool_)
-    return np.asarray(compare(first, second), dtype=np.bool_)
+        return Bound(lanes.lanes, atom, limit.lanes)
 
 
 def _reach_results(decoded: Decoded) -> int:

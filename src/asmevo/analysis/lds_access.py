@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+from msgspec import Struct
+
 from asmevo.program.instruction import Decoded
 from asmevo.program.registers import VGPR_MASK
 
@@ -14,6 +16,19 @@ class Meeting(Enum):
     APART = "apart"
     MEET = "meet"
     UNKNOWN = "unknown"
+
+
+class Places(Struct, frozen=True):
+    """Where an access goes in each of some work-items: `items` are their numbers, `starts` their addresses in bytes.
+
+    Addresses are relative to a multiple of an atom, `least` is the least number of the atom with which the work-item
+    can be on, `pieces` are (offset, size) in bytes.
+    """
+
+    items: list[int]
+    starts: list[int]
+    least: list[int]
+    pieces: tuple[tuple[int, int], ...]
 
 
 def address_of(decoded: Decoded) -> int:

@@ -12,20 +12,19 @@ from __future__ import annotations
 
 from functools import cached_property
 
-import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
 from asmevo.analysis.control_flow import ControlFlow
 from asmevo.analysis.events import union
-from asmevo.analysis.item_flow import Bound, ItemFlow, ItemMask
-from asmevo.analysis.lds_access import Meeting, address_of
-from asmevo.analysis.work_item_values import Atom, AtomKind, ItemValue, total
+from asmevo.analysis.item_flow import ItemFlow, ItemMask
+from asmevo.analysis.lds_access import Meeting, Places, address_of
+from asmevo.analysis.work_item_values import Atom, AtomKind, ItemValue, Lanes, total
 from asmevo.program.kernel import Kernel
 from asmevo.semantics.lds_memory import accessed_bytes
 
-_Pieces = tuple[tuple[int, int], ...]
-_Bytes = tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]
+_WHOLE = 1 << 32
+_Waves = tuple[int, int]
+"""The first and the last of some waves."""
 
 
 class _Access(Struct, frozen=True, eq=False):
@@ -33,7 +32,7 @@ class _Access(Struct, frozen=True, eq=False):
 
     address: ItemValue
     mask: ItemMask
-    pieces: _Pieces
+    pieces: tuple[tuple[int, int], ...]
 
 
 class LdsAddresses(Struct, frozen=True, dict=True):
@@ -87,53 +86,46 @@ class LdsAddresses(Struct, frozen=True, dict=True):
 
     def _share_bytes(self, first: _Access, second: _Access) -> bool:
         one, two = self._touched(first), self._touched(second)
-        _, at, there = np.intersect1d(one[0], two[0], assume_unique=True, return_indices=True)
-        lowest = np.minimum(one[1][at], two[1][there])
-        highest = np.maximum(one[2][at], two[2][there])
-        return bool(np.any(lowest != highest))
+        return any(not one[byte][0] == one[byte][1] == two[byte][0] == two[byte][1] for byte in one.keys() & two.keys())
 
-    def _touched(self, access: _Access) -> _Bytes:
+    def _touched(self, access: _Access) -> dict[int, _Waves]:
         """The bytes that an access touches, each with the first and the last wave that does."""
-        starts, waves = self._lanes(access)[access.mask.lanes], self._items.waves[access.mask.lanes]
-        steps = np.concatenate([np.arange(offset, offset + size) for offset, size in access.pieces]).astype(np.uint32)
-        touched, place = np.unique((starts[:, None] + steps).ravel(), return_inverse=True)
-        of_waves = np.repeat(waves, len(steps))
-        first, last = np.full(len(touched), self._items.size), np.full(len(touched), -1)
-        np.minimum.at(first, place.ravel(), of_waves)
-        np.maximum.at(last, place.ravel(), of_waves)
-        return touched, first, last
+        steps = [step for offset, size in access.pieces for step in range(offset, offset + size)]
+        touched: dict[int, _Waves] = {}
+        for item, start in enumerate(self._lanes(access.address.lanes)):  # waves come in ascending order
+            if access.mask.lanes >> item & 1:
+                wave = item // self.kernel.wave_size
+                for step in steps:
+                    byte = (start + step) % _WHOLE
+                    touched[byte] = (touched[byte][0] if byte in touched else wave, wave)
+        return touched
 
-    def _lanes(self, access: _Access) -> NDArray[np.uint32]:
-        return np.broadcast_to(access.address.lanes, (self._items.size,))
+    def _lanes(self, lanes: Lanes) -> tuple[int, ...]:
+        return (lanes,) * self._items.size if isinstance(lanes, int) else lanes
 
     def _may_meet(self, first: _Access, second: _Access, atom: Atom, factor: int) -> bool:
         """Whether some number of the atom brings two pieces together; the second starts `factor` * atom further on."""
-        factor = _signed(factor)
-        pairs = (self._items.waves[:, None] != self._items.waves) & first.mask.lanes[:, None] & second.mask.lanes
-        starts = [self._lanes(each).view(np.int32).astype(np.int64) for each in (first, second)]
-        between = starts[1] - starts[0][:, None]
-        least = np.maximum(self._least(first, atom)[:, None], self._least(second, atom))
-        for here, size in first.pieces:
-            for there, other in second.pieces:
-                for shared in range(1 - other, size):
-                    needed = shared - (between + there - here)
-                    if np.any(pairs & (needed % factor == 0) & (needed // factor >= least)):
-                        return True
-        return False
+        from asmevo.analysis.lds_distance import may_meet  # numpy behind it is a third of a start
 
-    def _least(self, access: _Access, atom: Atom) -> NDArray[np.int64]:
-        """For each work-item the least number of the atom with which it can be on."""
-        bounds = [_least_number(bound) for bound in access.mask.bounds if bound.atom == atom]
-        return np.asarray(np.maximum.reduce([np.zeros(self._items.size, dtype=np.int64), *bounds]))
+        one, two = self._pieces(first, atom), self._pieces(second, atom)
+        return may_meet(one, two, _signed(factor), self.kernel.wave_size)
 
-
-def _least_number(bound: Bound) -> NDArray[np.int64]:
-    return bound.lanes.astype(np.int64) - bound.more + 1
+    def _pieces(self, access: _Access, atom: Atom) -> Places:
+        """Where the pieces are in each work-item that may be on."""
+        least = [0] * self._items.size
+        for bound in access.mask.bounds:
+            if bound.atom == atom:
+                least = [
+                    max(some, lane - bound.more + 1) for some, lane in zip(least, self._lanes(bound.lanes), strict=True)
+                ]
+        starts = self._lanes(access.address.lanes)
+        on = [item for item in range(self._items.size) if access.mask.lanes >> item & 1]
+        return Places(on, [_signed(starts[item]) for item in on], [least[item] for item in on], access.pieces)
 
 
 def _is_comparable(address: ItemValue) -> bool:
     kinds = {atom.kind for atom in address.rest}
-    return AtomKind.OTHER_AXES not in kinds and (AtomKind.ARGUMENT not in kinds or address.lanes.ndim > 0)
+    return AtomKind.OTHER_AXES not in kinds and (AtomKind.ARGUMENT not in kinds or not isinstance(address.lanes, int))
 
 
 def _signed(factor: int) -> int:

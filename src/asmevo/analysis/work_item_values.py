@@ -10,23 +10,27 @@ bits that matter. Everything else has no value (None). Two atoms of another kind
 
     ARGUMENT    a vector register that a function is called with: the same in all lanes only by what it is used for
     OTHER_AXES  the part of packed work-item ids above x: not the same in all lanes
+
+Lanes are plain integers: so few registers are followed that loading an array library costs more than it saves.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
-import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
 from asmevo.program.dual_halves import stem
 
 _BITS = 32
 _WHOLE = 1 << _BITS
 _SHIFT = _BITS - 1
+
+Lanes = int | tuple[int, ...]
+"""A number from 0 to 2^32 - 1 for each work-item, or one for all."""
 
 
 class AtomKind(Enum):
@@ -48,40 +52,55 @@ class Atom(NamedTuple):
 
 
 class ItemValue(Struct, frozen=True, eq=False):
-    """`lanes` has one element for each work-item, or none of its axes where all are the same."""
+    """`lanes` is a tuple with one element for each work-item, or one number where all are the same by their making."""
 
-    lanes: NDArray[np.uint32]
+    lanes: Lanes
     rest: Mapping[Atom, int]
 
     @property
     def is_common(self) -> bool:
         """Whether it is the same in all work-items."""
         kinds = {atom.kind for atom in self.rest}
-        return self.lanes.ndim == 0 and not kinds & {AtomKind.ARGUMENT, AtomKind.OTHER_AXES}
+        return isinstance(self.lanes, int) and not kinds & {AtomKind.ARGUMENT, AtomKind.OTHER_AXES}
 
     @property
     def number(self) -> int | None:
         """The number, if it is known and the same in all work-items."""
-        return int(self.lanes) if self.lanes.ndim == 0 and not self.rest else None
+        return self.lanes if isinstance(self.lanes, int) and not self.rest else None
 
     def same(self, other: ItemValue) -> bool:
         """Whether both are certainly equal in every work-item."""
-        return self is other or (self.rest == other.rest and np.array_equal(self.lanes, other.lanes))
+        return self is other or (self.rest == other.rest and self.lanes == other.lanes)
 
 
 def constant(number: int) -> ItemValue:
     """The same known number for all."""
-    return ItemValue(np.array(number % _WHOLE, dtype=np.uint32), {})
+    return ItemValue(number % _WHOLE, {})
 
 
 def unknown(atom: Atom, factor: int = 1) -> ItemValue:
     """`factor` times an atom."""
-    return ItemValue(np.array(0, dtype=np.uint32), {atom: factor})
+    return ItemValue(0, {atom: factor})
 
 
-def per_item(numbers: NDArray[np.uint32]) -> ItemValue:
+def per_item(numbers: Lanes) -> ItemValue:
     """A known number for each work-item."""
     return ItemValue(numbers, {})
+
+
+def lane_by_lane(operation: Callable[[int, int], int], first: Lanes, second: Lanes) -> Lanes:
+    """The results of an operation in each work-item, modulo 2^32."""
+    if isinstance(first, int) and isinstance(second, int):
+        return operation(first, second) % _WHOLE
+    if isinstance(second, int):
+        return tuple([operation(one, second) % _WHOLE for one in first])  # type: ignore[union-attr]
+    if isinstance(first, int):
+        return tuple([operation(first, two) % _WHOLE for two in second])
+    return tuple([number % _WHOLE for number in map(operation, first, second)])
+
+
+def _most(lanes: Lanes) -> int:
+    return lanes if isinstance(lanes, int) else max(lanes)
 
 
 def total(first: ItemValue, second: ItemValue, factor: int = 1) -> ItemValue:
@@ -89,8 +108,8 @@ def total(first: ItemValue, second: ItemValue, factor: int = 1) -> ItemValue:
     rest = dict(first.rest)
     for atom, count in second.rest.items():
         rest[atom] = (rest.get(atom, 0) + factor * count) % _WHOLE
-    lanes = first.lanes + second.lanes * np.uint32(factor % _WHOLE)
-    return ItemValue(np.asarray(lanes, dtype=np.uint32), {atom: count for atom, count in rest.items() if count})
+    lanes = lane_by_lane(lambda one, two: one + factor * two, first.lanes, second.lanes)
+    return ItemValue(lanes, {atom: count for atom, count in rest.items() if count})
 
 
 _ZERO = constant(0)
@@ -109,17 +128,21 @@ def _subtract(first: ItemValue, second: ItemValue) -> _Value:
     return total(first, second, -1)
 
 
+def _of_lanes(operation: Callable[[int, int], int], first: ItemValue, second: ItemValue) -> ItemValue:
+    return per_item(lane_by_lane(operation, first.lanes, second.lanes))
+
+
 def _times(first: ItemValue, second: ItemValue) -> _Value:
     if first.number is not None:
         return total(_ZERO, second, first.number)
     if second.number is not None:
         return total(_ZERO, first, second.number)
-    return None if first.rest or second.rest else per_item(np.asarray(first.lanes * second.lanes))
+    return None if first.rest or second.rest else _of_lanes(operator.mul, first, second)
 
 
 def _times_24(first: ItemValue, second: ItemValue) -> _Value:
     """The product of the low 24 bits, where both have no others."""
-    small = not first.rest and not second.rest and max(int(each.lanes.max()) for each in (first, second)) < 1 << 24
+    small = not first.rest and not second.rest and max(_most(first.lanes), _most(second.lanes)) < 1 << 24
     return _times(first, second) if small else None
 
 
@@ -130,10 +153,10 @@ def _left(value: ItemValue, count: ItemValue) -> _Value:
 def _right(value: ItemValue, count: ItemValue) -> _Value:
     if value.rest or count.number is None:
         return None
-    return per_item(np.asarray(value.lanes >> np.uint32(count.number & _SHIFT)))
+    return per_item(lane_by_lane(operator.rshift, value.lanes, count.number & _SHIFT))
 
 
-def _low_bits(value: ItemValue, bits: int) -> NDArray[np.uint32] | None:
+def _low_bits(value: ItemValue, bits: int) -> Lanes | None:
     """The lanes, if no atom reaches the lowest bits."""
     return None if any(factor % (1 << bits) for factor in value.rest.values()) else value.lanes
 
@@ -141,25 +164,25 @@ def _low_bits(value: ItemValue, bits: int) -> NDArray[np.uint32] | None:
 def _and(first: ItemValue, second: ItemValue) -> _Value:
     for mask, value in ((first, second), (second, first)):
         if not mask.rest:
-            lanes = _low_bits(value, int(mask.lanes.max()).bit_length())
+            lanes = _low_bits(value, _most(mask.lanes).bit_length())
             if lanes is not None:
-                return per_item(np.asarray(lanes & mask.lanes))
+                return per_item(lane_by_lane(operator.and_, lanes, mask.lanes))
     return None
 
 
 def _or(first: ItemValue, second: ItemValue) -> _Value:
     if not first.rest and not second.rest:
-        return per_item(np.asarray(first.lanes | second.lanes))
+        return _of_lanes(operator.or_, first, second)
     for high, low in ((first, second), (second, first)):
-        bits = int(low.lanes.max()).bit_length()
+        bits = _most(low.lanes).bit_length()
         lanes = None if low.rest else _low_bits(high, bits)
-        if lanes is not None and not np.any(lanes & np.uint32((1 << bits) - 1)):
+        if lanes is not None and not _most(lane_by_lane(operator.and_, lanes, (1 << bits) - 1)):
             return total(high, low)
     return None
 
 
 def _xor(first: ItemValue, second: ItemValue) -> _Value:
-    return None if first.rest or second.rest else per_item(np.asarray(first.lanes ^ second.lanes))
+    return None if first.rest or second.rest else _of_lanes(operator.xor, first, second)
 
 
 def _field(value: ItemValue, first: ItemValue, width: ItemValue) -> _Value:
@@ -167,7 +190,9 @@ def _field(value: ItemValue, first: ItemValue, width: ItemValue) -> _Value:
         return None
     start, bits = first.number & _SHIFT, width.number & _SHIFT
     lanes = _low_bits(value, min(start + bits, _BITS))
-    return None if lanes is None else per_item(np.asarray(lanes >> np.uint32(start) & np.uint32((1 << bits) - 1)))
+    if lanes is None:
+        return None
+    return per_item(lane_by_lane(lambda number, mask: number >> start & mask, lanes, (1 << bits) - 1))
 
 
 def _and_then(first: _Operation, second: _Operation) -> _Operation:
