@@ -27,7 +27,7 @@ one dimension, and so are functions; waves come into loops together and leave th
 from __future__ import annotations
 
 import operator
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Literal
 
 from msgspec import Struct, field
@@ -465,11 +465,13 @@ class ItemFlow(Struct, frozen=True, dict=True):
 
 def _reach_results(decoded: Decoded) -> int:
     """The units that a value or mask which an instruction gives can depend on."""
-    names = [decoded.mnemonic]
-    if decoded.mnemonic.startswith("v_dual_"):
-        names = [half.mnemonic for half in halves_of(decoded)]
-    is_scalar = bool(decoded.flags & {"salu", "smem"})
-    return decoded.reads if is_scalar or any(has_result(name) or name.startswith("v_cmp") for name in names) else 0
+    return decoded.reads if decoded.flags & {"salu", "smem"} or _gives(decoded.mnemonic) else 0
+
+
+@cache
+def _gives(mnemonic: str) -> bool:
+    """Whether a vector instruction can give a value or a mask; a dual one may by either half."""
+    return has_result(mnemonic) or mnemonic.startswith(("v_cmp", "v_dual_"))
 
 
 def _is_of_round(held: _Held, header: int) -> bool:

@@ -47,7 +47,7 @@ class LaneDependence(Struct, frozen=True, dict=True):
 
     @cached_property
     def _whole(self) -> frozenset[int]:
-        from asmevo.analysis.item_flow import ItemFlow  # few kernels ask, and numpy behind it is a third of a start
+        from asmevo.analysis.item_flow import ItemFlow  # few kernels ask
 
         return ItemFlow(self.kernel, self.flow, 0).with_all_lanes
 

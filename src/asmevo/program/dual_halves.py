@@ -41,6 +41,7 @@ def dual_name(mnemonic: str, family: str) -> str | None:
     return name if mnemonic.startswith("v_") and name in _dual_names(family) else None
 
 
+@cache
 def stem(mnemonic: str) -> str:
     """A mnemonic without the ending of its encoding."""
     return next((mnemonic.removesuffix(form) for form in _FORMS if mnemonic.endswith(form)), mnemonic)
