@@ -17,6 +17,7 @@ import pytest
 from timing_kernels import build_kernel
 
 from asmevo.timing.agreement import execute_shares, floor_shares, gap_shares, summed, wave_time_floors
+from asmevo.timing.other_captures import other_captures_error
 from asmevo.timing.replay import FETCH_MISS, Replayed, replay
 from asmevo.timing.steps import Step
 from asmevo.timing.traces import Issue, Trace, TracedWave, TraceError, kernel_of, read_trace, trace_files
@@ -115,6 +116,40 @@ def test_a_capture_agrees_with_itself_and_one_moved_issue_is_two_different_gaps(
         file.write("\n".join(map(json.dumps, lines)))
     (off,) = wave_time_floors(replayed(path), replayed(moved))
     assert round(off * replayed(path)[0].cycles) == 3
+
+
+def straight_wave(*cycles: int, given: frozenset[int] = frozenset()) -> Replayed:
+    """A wave through instructions of four bytes, issued at the cycles given."""
+    issues = tuple(Issue(cycle, 4 * place, "VALU_32", "") for place, cycle in enumerate(cycles))
+    return Replayed(TracedWave(0, 0, 0, issues, ()), (), cycles, (), given | {0})
+
+
+def test_other_captures_foretell_a_wave_by_hand() -> None:
+    """First gaps 4, 4 and 10, second ones 6. By the mean of the two others 7, 7 and 4: off by 3 of 10 and 10 cycles and
+    6 of 16. By the most frequent 4 (the least of 4 and 10), 4 and 4: right, right, and off by 6 of 16.
+    """
+    captures = [
+        ("one", [straight_wave(0, 4, 10)]),
+        ("one", [straight_wave(0, 4, 10)]),
+        ("one", [straight_wave(0, 10, 16)]),
+    ]
+    assert other_captures_error(captures) == pytest.approx(6 / 16 / 3)
+    assert other_captures_error(captures[:2]) == 0.0
+    assert other_captures_error(captures[1:]) == pytest.approx((6 / 10 + 6 / 16) / 2)
+
+
+def test_other_captures_say_nothing_of_another_code_object_or_of_gaps_that_were_told() -> None:
+    lone = straight_wave(0, 4, 10)
+    assert other_captures_error([("one", [lone])]) is None
+    assert other_captures_error([("one", [lone]), ("two", [lone])]) is None
+    told = straight_wave(0, 9, 15, given=frozenset({1}))
+    assert other_captures_error([("one", [lone]), ("one", [told])]) == 0.0
+
+
+def test_a_capture_does_not_foretell_itself() -> None:
+    """Each wave has its twin in its own capture; the other capture's is 2 longer, of 10 and 12 cycles."""
+    captures = [("one", [straight_wave(0, 4, 10)] * 2), ("one", [straight_wave(0, 6, 12)] * 2)]
+    assert other_captures_error(captures) == pytest.approx((2 / 10 + 2 / 12) / 2)
 
 
 def test_when_a_wave_that_has_stored_ends_is_told() -> None:

@@ -35,6 +35,7 @@ from asmevo.timing.agreement import (
     wave_time_floors,
 )
 from asmevo.timing.interleaving import order_floor, order_share
+from asmevo.timing.other_captures import other_captures_error
 from asmevo.timing.ranking import BlockTime, Schedule
 from asmevo.timing.replay import Replayed, replay
 from asmevo.timing.second_opinion import McaGaps
@@ -70,6 +71,7 @@ class Row(Struct, frozen=True):
     order_floor: Share
     wave_time_error: float
     wave_time_floor: float | None
+    other_captures_error: float | None
     mca_wave_time_error: float | None
     wave_cycles: tuple[float, float, float | None]
     blocks: tuple[BlockTime, ...]
@@ -167,6 +169,7 @@ def _row(captures: Sequence[_Capture]) -> Row:
         order_floor=floors.order,
         wave_time_error=sum(errors) / len(errors),
         wave_time_floor=sum(floors.wave_times) / len(floors.wave_times) if floors.wave_times else None,
+        other_captures_error=other_captures_error([(each.trace.code_object, each.waves) for each in captures]),
         mca_wave_time_error=sum(mca_errors) / len(mca_errors) if mca_errors else None,
         wave_cycles=_wave_cycles(captures),
         blocks=tuple(_block_times(captures)),
