@@ -170,8 +170,8 @@ def test_a_trace_without_its_code_object_is_named(tmp_path: Path) -> None:
         list(validate(tmp_path, second_opinion=False))
 
 
-def first_in_line(path: Path, waves: tuple[Replayed, ...]) -> list[set[int]]:
-    """By hand, for each wave its issues in 128 bytes in which no wave had issued when it issued the one before."""
+def first_in_line(path: Path, waves: tuple[Replayed, ...], size: int = 128) -> list[set[int]]:
+    """By hand, for each wave its issues in `size` bytes in which no wave had issued when it issued the one before."""
     entry = json.loads(gzip.decompress(path.read_bytes()).splitlines()[0])["entry_pc"]
     found: list[set[int]] = [set() for _ in waves]
     issues = [(issue, n, place) for n, wave in enumerate(waves) for place, issue in enumerate(wave.wave.issues)]
@@ -180,7 +180,7 @@ def first_in_line(path: Path, waves: tuple[Replayed, ...]) -> list[set[int]]:
         start = entry + issue.offset
         end = start + len(waves[n].steps[place].profile.decoded.code) - 1
         before = waves[n].wave.issues[max(place - 1, 0)].cycle
-        for line in (start // 128, end // 128):
+        for line in (start // size, end // size):
             if line not in seen or seen[line] > before:
                 found[n].add(place)
             seen.setdefault(line, issue.cycle)
@@ -228,6 +228,19 @@ def test_an_issue_in_a_line_that_an_earlier_wave_brought_is_asked_for() -> None:
     same = [n for n, wave in enumerate(waves) if len(wave.steps) == len(waves[0].steps)]
     places = set.union(*brought) - {0}
     assert any({gap.place for gap in waves[n].gaps()} & places for n in same)
+
+
+def test_all_simds_of_a_compute_unit_share_its_instruction_cache() -> None:
+    """By hand: a line of 64 bytes that the wave of one SIMD has brought is there for that of the other."""
+    path = next(iter(trace_files(TRACES / "gfx950")))
+    waves = replayed(path)
+    assert len({wave.wave.simd for wave in waves}) == len(waves) == 2
+    early, late = first_in_line(path, waves, 64)
+    asked, asked_late = ({gap.place for gap in wave.gaps()} for wave in waves)
+    assert not asked & early
+    assert not asked_late & late
+    assert len(early - late) > 5
+    assert len(asked_late & early - late) > 5
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ waves decide those, not the schedule), and asks for the rest: each issue gap tha
 successor or where instructions were fetched from memory. Waves that ran at the same time on one SIMD are simulated
 together. Instructions that leave no packet are filled in between those that do, straight on or at a branch's target.
 
-Where instructions come from memory is no matter of the model's answer: it is the first issue of a SIMD in each line of
-the instruction cache, since captures start with cold caches, and any gap that is too long for anything else (a line
-that was lost meanwhile). A first issue is left out whether its line had come in time or not; the model is told how long
-after the issue before it came.
+Where instructions come from memory is no matter of the model's answer: it is the first issue of all traced SIMDs in
+each line of the instruction cache, which they share, since captures start with cold caches, and any gap that is too
+long for anything else (a line that was lost meanwhile). A first issue is left out whether its line had come in time or
+not; the model is told how long after the issue before it came.
 
 The stream of a wave may have lost packets (then it comes in parts). What queues and units held when a later part starts
 nobody knows, so its gaps are asked from the first on that follows a pause in which they drain.
@@ -103,9 +103,9 @@ def replay(trace: Trace, kernel: Kernel) -> tuple[Replayed, ...]:
     machine = machine_for(kernel.target, kernel.wave_size, "l2")
     code = _Code(kernel)
     found: dict[int, Replayed] = {}
+    fetched = _fetched(code, trace)
     for simd in sorted({wave.simd for wave in trace.waves}):
         numbers = [n for n, wave in enumerate(trace.waves) if wave.simd == simd and wave.issues]
-        fetched = _fetched(code, trace, numbers)
         for group in _overlapping(trace.waves, numbers):
             waves = [trace.waves[n] for n in group]
             together = _together(machine, code, trace, waves, [fetched[n] for n in group])
@@ -113,23 +113,26 @@ def replay(trace: Trace, kernel: Kernel) -> tuple[Replayed, ...]:
     return tuple(found[number] for number in sorted(found))
 
 
-def _fetched(code: _Code, trace: Trace, numbers: Sequence[int]) -> dict[int, set[int]]:
-    """For each of the waves of one SIMD its issues in a line of the instruction cache that was not there before: the
-    first of all, and those of waves that were waiting for the line as well.
+def _fetched(code: _Code, trace: Trace) -> list[set[int]]:
+    """For each wave its issues in a line of the instruction cache that was not there before: the first of all, and
+    those of waves that were waiting for the line as well. The traced SIMDs share the cache.
     """
-    found: dict[int, set[int]] = {number: set() for number in numbers}
+    found: list[set[int]] = [set() for _ in trace.waves]
     line = code.kernel.target.timing.get("instruction_line")
     if line is None:
         return found
     size = int(line.value)
-    issues = ((issue, number, place) for number in numbers for place, issue in enumerate(trace.waves[number].issues))
+    issues = (
+        (issue, number, place) for number, wave in enumerate(trace.waves) for place, issue in enumerate(wave.issues)
+    )
     arrived: dict[int, int] = {}
     for issue, number, place in sorted(issues, key=lambda each: each[0].cycle):
         start = trace.entry + issue.offset
         before = trace.waves[number].issues[place - 1].cycle if place else issue.cycle
         for each in {start // size, (start + code.size(start - code.kernel.address) - 1) // size}:
-            if arrived.setdefault(each, issue.cycle) > before:
+            if each not in arrived or arrived[each] > before:
                 found[number].add(place)
+            arrived.setdefault(each, issue.cycle)
     return found
 
 
