@@ -157,9 +157,9 @@ def test_every_proposal_for_real_kernels_passes_all_gates(target: str) -> None:
     """And the last one for each leaves the same bytes."""
     proposed = 0
     for name, each in all_pairs():
-        program, manifest = program_of(name, target), launch(name)
         if each != target:
             continue
+        program, manifest = program_of(name, target), launch(name)
         kernel, last = program.kernel(manifest.symbol), None
         for script in LdsBases().propose(Facts(kernel)):
             last = Candidate.make(kernel, script)
