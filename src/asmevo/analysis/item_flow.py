@@ -27,6 +27,7 @@ one dimension, and so are functions; waves come into loops together and leave th
 from __future__ import annotations
 
 import operator
+from collections import defaultdict
 from functools import cache, cached_property
 from typing import Literal
 
@@ -192,7 +193,7 @@ class ItemFlow(Struct, frozen=True, dict=True):
     def _followed(self) -> int:
         """The units whose values matter; see the module."""
         followed, before = self.asked | EXEC_MASK, 0
-        flows = {each.writes: 0 for each in self.kernel.instructions}
+        flows = defaultdict[int, int](int)
         for each in self.kernel.instructions:
             flows[each.writes] |= _reach_results(each.decoded)
         while followed != before:
@@ -309,7 +310,7 @@ class ItemFlow(Struct, frozen=True, dict=True):
             state.masks.pop(unit, None)
             state.masks.pop(unit - 1, None)
         state.values.update((unit, held) for unit, held in values.items() if written >> unit & 1)
-        if mask is not None:
+        if mask is not None and written >> mask[0] & 1:
             state.masks[mask[0]] = mask[1]
         if not state.execution.whole:
             state.partial |= written & VECTOR_MASK

@@ -10,7 +10,7 @@ other capture has is left out.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import mean, median, multimode
 
 from asmevo.timing.replay import Gap, Replayed
@@ -18,6 +18,8 @@ from asmevo.timing.replay import Gap, Replayed
 _Between = tuple[int, int]
 """Offsets of two instructions that issue one after the other."""
 _Foretold = Mapping[_Between, float]
+_TakenOut = tuple[Sequence[Replayed], Mapping[_Between, list[int]]]
+"""The waves of a capture, and the gaps of the other captures of its code object."""
 
 
 def other_captures_error(captures: Sequence[tuple[str, Sequence[Replayed]]]) -> float | None:
@@ -26,7 +28,8 @@ def other_captures_error(captures: Sequence[tuple[str, Sequence[Replayed]]]) -> 
     Captures are (code object, waves). Of the three ways to foretell, the one nearest. None if no code object has two
     captures with an asked gap in common.
     """
-    found = [list(_errors(captures, foretell)) for foretell in (mean, median, _most_frequent)]
+    taken_out = list(_taken_out(captures))
+    found = [list(_errors(taken_out, foretell)) for foretell in (mean, median, _most_frequent)]
     return min(mean(errors) for errors in found) if found[0] else None
 
 
@@ -34,12 +37,15 @@ def _most_frequent(gaps: Sequence[int]) -> float:
     return min(multimode(gaps))
 
 
-def _errors(
-    captures: Sequence[tuple[str, Sequence[Replayed]]], foretell: Callable[[Sequence[int]], float]
-) -> Iterator[float]:
+def _taken_out(captures: Sequence[tuple[str, Sequence[Replayed]]]) -> Iterator[_TakenOut]:
     for number, (code_object, waves) in enumerate(captures):
         others = [own for each, (name, own) in enumerate(captures) if each != number and name == code_object]
-        foretold = {between: foretell(gaps) for between, gaps in _gaps(others).items()}
+        yield waves, _gaps(others)
+
+
+def _errors(taken_out: Iterable[_TakenOut], foretell: Callable[[Sequence[int]], float]) -> Iterator[float]:
+    for waves, others in taken_out:
+        foretold = {between: foretell(gaps) for between, gaps in others.items()}
         for wave in waves:
             off = list(_differences(wave, foretold))
             if off and wave.cycles:
